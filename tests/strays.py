@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -46,5 +47,6 @@ def assert_none_left(states: list[Path]) -> None:
     ) and time.monotonic() < until:
         time.sleep(0.05)
     for pid in left:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     assert not left, f"processes left behind: {left}"

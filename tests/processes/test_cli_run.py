@@ -167,7 +167,7 @@ def test_two_runs_without_a_daemon_share_the_machine_and_hand_over(state: Path, 
     output, _ = first.communicate(timeout=30)
     assert first.returncode == 0
     assert "job echo-1 succeeded" in output
-    facts_after = until(state, "it['holding'] == 1", "status")
+    facts_after = until(state, "it['kind'] == 'run' and it['holding'] == 1", "status")  # none until then
     assert facts_after["pid"] == second.pid
     assert facts_after["cluster"] == "2 nodes with 2 CPU slots each"
 

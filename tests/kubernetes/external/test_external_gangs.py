@@ -13,6 +13,7 @@ from controlplane.fake_pod import End
 from windlass.backends.port import Changes
 from windlass.core.lifecycle.commands import Launch
 from windlass.core.model.status import Phase
+from windlass.jobs.kubernetes.labels import PENDING
 
 from . import other_kinds as kinds
 from .rig import Rig, rig
@@ -87,6 +88,12 @@ def test_a_coscheduling_group_is_placed_once_all_its_pods_exist(plane: ControlPl
         await on.make(*(kinds.coscheduled("g", f"g-{index}") for index in range(2)))
         assert await on.why("g-0") == "PodGroup default/g does not exist"
         await on.api.post(kinds.COSCHEDULING_GROUPS, kinds.coscheduling("g", 3))
+
+        async def told() -> bool:
+            group = await on.api.get(f"{kinds.COSCHEDULING_GROUPS}/g")
+            return "2 of 3 pods" in group["metadata"].get("annotations", {}).get(PENDING, "")
+
+        await on.until(told)
         await on.make(kinds.coscheduled("g", "g-2"))
         await on.until_placed("g-0", "g-1", "g-2")
 

@@ -207,3 +207,12 @@ def test_a_job_whose_gang_restarts_whole_keeps_its_size() -> None:
     cluster = Cluster(asked=plain(2))
     cluster.turn(JobChanged("a-1", plain(3)))
     assert cluster.state.job.members == 2
+
+
+@pytest.mark.parametrize("exit", [e.Exit(0), e.Exit(1)])
+def test_the_end_of_a_member_that_was_removed_meanwhile_changes_nothing(exit: e.Exit) -> None:
+    cluster = Cluster()
+    cluster.scale(1)
+    before = cluster.state
+    assert cluster.ends(2, exit) == []
+    assert cluster.state == before

@@ -45,7 +45,8 @@ def with_policies(parsed: ParsedJob, policy: MemberPolicy) -> ParsedJob:
         return replace(parsed, job=replace(job, success=SuccessPolicy(required)))
     limit = parsed.run_policy.backoff_limit if policy.is_limited else None
     by_role = {each.role: each for each in parsed.replicas}
-    roles = tuple(_scalable(_role(role, by_role[role.name], policy), parsed) for role in job.roles)
+    roles = tuple(_role(role, by_role[role.name], policy) for role in job.roles)
+    roles = (*roles[:-1], *(_scalable(role, parsed) for role in roles[-1:]))
     restart = RestartPolicy(scope=RestartScope.MEMBER, member_limit=limit)
     return replace(parsed, job=replace(job, roles=roles, restart=restart, success=_success(job, parsed, policy)))
 
@@ -62,8 +63,9 @@ def _role(role: Role, replicas: Replicas, policy: MemberPolicy) -> Role:
 def _scalable(role: Role, parsed: ParsedJob) -> Role:
     """The role, to which replicas are added while it runs, and from which they are removed, as those operators do.
 
-    The ranks of a gang that `minAvailable` let start without some of its pods do not meet new ones, and neither do
-    agents: such a gang starts anew.
+    Only the last role of a job is one: the members of others keep their numbers, by which their ends are reported. The
+    ranks of a gang that `minAvailable` let start without some of its pods do not meet new ones, and neither do agents:
+    such a gang starts anew.
     """
     is_fixed = bool(requested_agent(ManifestField(parsed.manifest)))
     can_meet = not role.elastic or parsed.spec["elasticPolicy"].value is not None
