@@ -53,6 +53,10 @@ class KindRemoval:
     after_s: float = REMOVED_AFTER_S
     _since: float | None = None
 
+    def note_served(self) -> None:
+        """Notes that the API server has just served the kind."""
+        self._since = None
+
     async def is_removed(self) -> bool:
         """Asks the API server; returns False while it does not answer."""
         try:

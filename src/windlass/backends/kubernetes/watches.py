@@ -160,7 +160,7 @@ class Watches:
             synced=self._synced,
             cache=fresh,
             malformed=partial(self._malformed, resource),
-            trouble=self._trouble,
+            trouble=partial(self._trouble, removal),
             is_removed=removal.is_removed if may_be_removed else None,
         )
 
@@ -218,6 +218,8 @@ class Watches:
         about = ObjectReference(resource, of.namespace, of.name, of.uid)
         self._backend.faults.note(about, f"cannot be read and is ignored: {found.why}")
 
-    def _trouble(self, error: BackendError | None) -> None:
-        if error is not None:
+    def _trouble(self, removal: KindRemoval, error: BackendError | None) -> None:
+        if error is None:
+            removal.note_served()
+        else:
             self._backend.on_trouble(f"the API server: {error}")
