@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import used_permissions
-from controlplane import fixtures
+from controlplane import delays, fixtures
 
 import side_by_side
 from depth import use_depth_by_default
@@ -27,6 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(side_by_side)
     used_permissions.record_session(config)
     use_depth_by_default()
+    delays.delay_requests()
     gc.disable()  # collections while modules are imported find little, and take a quarter of that time
 
 

@@ -6,7 +6,8 @@ import copy
 from typing import Any
 
 from backend_host import Behaviour
-from controlplane.api import ApiError
+from controlplane.cluster import ControlPlane
+from controlplane.tidy import clear
 from operator_place import OperatorPlace
 
 from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME, built_in
@@ -39,11 +40,8 @@ async def images(place: OperatorPlace, name: str) -> list[str]:
     return [each["spec"]["containers"][0]["image"] for each in found["items"]]
 
 
-async def clear(place: OperatorPlace) -> None:
-    for kind in (TRAINJOBS, RUNTIMES, CLUSTER_RUNTIMES):
-        for each in (await place.api.get(kind))["items"]:
-            try:
-                await place.api.delete(f"{kind}/{each['metadata']['name']}")
-            except ApiError as error:
-                if error.status != 404:
-                    raise
+async def clear_trainjobs(plane: ControlPlane) -> None:
+    """Removes every TrainJob and runtime, also where a test has failed: jobs left would fill the next test's nodes."""
+    async with plane.api() as api:
+        for kind in (TRAINJOBS, RUNTIMES, CLUSTER_RUNTIMES):
+            await clear(api, kind)

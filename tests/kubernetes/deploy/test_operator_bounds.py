@@ -14,6 +14,7 @@ from controlplane.api import Api, ApiError
 from controlplane.fixtures import RECORDED
 from controlplane.tidy import clear
 
+import strays
 from deploy.samples import place, sample
 from windlass.backends.kubernetes.client.access import from_kubeconfig
 from windlass.backends.kubernetes.client.connection import Connection
@@ -144,8 +145,21 @@ async def until_effective(plane):
             except ApiError as error:
                 if error.status != 403:
                     raise
-                return
+                if "ValidatingAdmissionPolicy" in str(error):
+                    return
             await asyncio.sleep(0.1)
+
+
+async def until_allowed(client, method, path, body):
+    """Make a request until the API server's authorizer has read the roles that allow it."""
+    async with asyncio.timeout(strays.TIMEOUT_S):
+        while True:
+            try:
+                return await ask(client, method, path, body)
+            except ApiError as error:
+                if error.status != 403:
+                    raise
+            await asyncio.sleep(0.05)
 
 
 async def account(plane):
@@ -188,7 +202,7 @@ def test_launchers_of_mpijobs_v1_are_granted_by_an_optional_role_only(plane):
                 await ask(operator, *LAUNCHER)
             for role in mpijob_v1_roles(NAMESPACE):
                 await admin.post(f"/apis/rbac.authorization.k8s.io/v1/{role['kind'].lower()}s", role)
-            await ask(operator, *LAUNCHER)
+            await until_allowed(operator, *LAUNCHER)
 
     asyncio.run(story())
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 from controlplane.cluster import ControlPlane
 from operator_place import OperatorPlace, leading
+from train_jobs import clear_trainjobs
 
 import strays
 
@@ -25,3 +26,10 @@ def tell(apiserver: ControlPlane, tmp_path: Path) -> Callable[[Callable[[Operato
         asyncio.run(run_scenario())
 
     return run
+
+
+@pytest.fixture
+def without_trainjobs(apiserver: ControlPlane) -> Iterator[None]:
+    """Remove the TrainJobs and runtimes of a test at its end."""
+    yield
+    asyncio.run(clear_trainjobs(apiserver))

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from backend_host import Behaviour
 from operator_place import OperatorPlace
-from train_jobs import CLUSTER_RUNTIMES, RUNTIMES, TRAINJOBS, clear, images, runtime, trainjob
+from train_jobs import CLUSTER_RUNTIMES, RUNTIMES, TRAINJOBS, images, runtime, trainjob
 
 from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME
 
@@ -39,6 +40,7 @@ async def repair_unmatched(place: OperatorPlace) -> None:
     assert not is_true(status, "Failed")
 
 
+@pytest.mark.usefixtures("without_trainjobs")
 def test_the_runtimes_of_the_cluster_decide_and_a_missing_one_is_awaited(tell) -> None:
     async def story(place: OperatorPlace) -> None:
         # 1. No runtime: the job has failed with the reason, and runs once the edited runtime exists.
@@ -90,6 +92,5 @@ def test_the_runtimes_of_the_cluster_decide_and_a_missing_one_is_awaited(tell) -
         while await images(place, "short"):  # noqa: ASYNC110 - polled
             await asyncio.sleep(0.1)
         assert is_true(await until(place, "short", bool), "Complete")
-        await clear(place)
 
     tell(story)

@@ -12,11 +12,11 @@ import pytest
 from controlplane.cluster import ControlPlane
 from controlplane.fake_pod import End, annotated
 from operator_place import OperatorPlace, leading
-from train_jobs import CLUSTER_RUNTIMES, PODS, TRAINJOBS, clear, runtime, trainjob
+from train_jobs import CLUSTER_RUNTIMES, PODS, TRAINJOBS, runtime, trainjob
 
 import strays
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.usefixtures("without_trainjobs")]
 Scenario = Callable[[OperatorPlace], Awaitable[None]]
 INITIALIZERS = ("dataset-initializer", "model-initializer")
 
@@ -69,7 +69,7 @@ async def initialize(place: OperatorPlace, job: str) -> None:
     """Ends the initializers, the second one only after the first is seen to have succeeded."""
     for name in INITIALIZERS:
         await place.kubelets.running("default", f"{job}-{name}-0-0")
-        assert await pods(place, job) == {f"{each}-0-0" for each in INITIALIZERS}
+    assert await pods(place, job) == {f"{each}-0-0" for each in INITIALIZERS}
     await place.kubelets.end("default", f"{job}-{INITIALIZERS[0]}-0-0")
     await status_with(place, job, lambda status: counts(status).get(INITIALIZERS[0]) == {"succeeded"})
     assert await pods(place, job) == {f"{each}-0-0" for each in INITIALIZERS}
@@ -111,7 +111,6 @@ def test_initializers_run_first_and_no_suspension_or_new_operator_repeats_them(
         status = await status_with(place, "tuned", lambda status: status.get("state") == "Succeeded")
         assert counts(status) == {name: {"succeeded"} for name in (*INITIALIZERS, "node")}
         assert await pods(place, "tuned") == {"node-0-0", "node-0-1"}, "the others were removed with the nodes"
-        await clear(place)
 
     tell(apiserver, tmp_path, until_suspended)
     tell(apiserver, tmp_path, after_a_new_start)
@@ -130,7 +129,6 @@ def test_the_time_to_live_deletes_the_pods_of_every_step(apiserver: ControlPlane
         async with asyncio.timeout(strays.TIMEOUT_S):
             while await pods(place, "short"):  # noqa: ASYNC110 - polled
                 await asyncio.sleep(0.05)
-        await clear(place)
 
     tell(apiserver, tmp_path, scenario)
 
@@ -149,6 +147,5 @@ def test_an_initializer_that_fails_beyond_the_limit_fails_the_job(apiserver: Con
         failed = next(each for each in status["conditions"] if each["type"] == "Failed")
         assert "broken-dataset-initializer-0-0" in failed["message"]
         assert not any(name.startswith("node") for name in await pods(place, "broken"))
-        await clear(place)
 
     tell(apiserver, tmp_path, scenario)
