@@ -9,8 +9,10 @@ depend on the thread: a write is sent only while `Election.may_lead`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.server.operator.election import Election
@@ -38,34 +40,41 @@ class LoopBeat:
 async def keep_in_thread(election: Election, connect: Callable[[], Connection]) -> None:
     """Renews the Lease in a thread until it is lost; then raises LostError.
 
-    `connect` makes the thread's connection. The thread has ended when this returns or is cancelled.
+    `connect` makes the thread's connection. The thread has ended when this returns or is cancelled, however often.
     """
     duration = election.settings.duration
     beat = LoopBeat(MAX_TURN_LEASES * duration, election.clock)
     loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="lease", daemon=True)
+    renewal = loop.create_task(_renew(election, connect, beat))
+    outcome: Future[None] = Future()
+    thread = threading.Thread(target=_run, args=(loop, renewal, outcome), name="lease", daemon=True)
     thread.start()
-    renewal = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_renew(election, connect, beat), loop))
+    ended = asyncio.wrap_future(outcome)
     try:
-        while not renewal.done():
+        while not ended.done():
             beat.beat()
-            await asyncio.wait([renewal], timeout=duration / 5)
-        renewal.result()
+            await asyncio.wait([ended], timeout=duration / 5)
+        ended.result()
     finally:
-        renewal.cancel()
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_wait_for_others(), loop))
-        loop.call_soon_threadsafe(loop.stop)
+        while not ended.done():
+            loop.call_soon_threadsafe(renewal.cancel)
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([ended])
         thread.join()
         loop.close()
+
+
+def _run(loop: asyncio.AbstractEventLoop, renewal: asyncio.Task[None], outcome: Future[None]) -> None:
+    """Runs the loop of a renewal until its end."""
+    try:
+        outcome.set_result(loop.run_until_complete(renewal))
+    except asyncio.CancelledError:
+        outcome.cancel()
+    except BaseException as error:  # noqa: BLE001 - raised where the outcome is awaited
+        outcome.set_exception(error)
 
 
 async def _renew(election: Election, connect: Callable[[], Connection], beat: LoopBeat) -> None:
     async with connect() as connection:
         with election.through(connection):
             await election.keep(beat.is_alive)
-
-
-async def _wait_for_others() -> None:
-    """Waits for all other tasks of this event loop."""
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    await asyncio.gather(*others, return_exceptions=True)

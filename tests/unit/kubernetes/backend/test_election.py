@@ -153,8 +153,11 @@ class ThreadLease(FakeLease):
     def __init__(self, clock: Clock, until: float) -> None:
         super().__init__()
         self.clock, self.until, self.reached = clock, until, threading.Event()
+        self.threads: set[threading.Thread] = set()
+        """Threads in which it was used as a connection."""
 
     async def __aenter__(self) -> Self:
+        self.threads.add(threading.current_thread())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -182,7 +185,42 @@ def test_a_turn_longer_than_the_lease_does_not_depose_the_leader() -> None:
         assert not keeping.done()
         keeping.cancel()
         await asyncio.wait([keeping])
-        assert [each.name for each in threading.enumerate() if each.name == "lease"] == []
+        assert [(each.name, each.is_alive()) for each in api.threads] == [("lease", False)]
+
+    asyncio.run(lead())
+
+
+class SlowToClose(ThreadLease):
+    """A connection that does not close before `may_close` is set."""
+
+    def __init__(self) -> None:
+        super().__init__(Clock(), until=math.inf)
+        self.opened, self.closing, self.may_close = threading.Event(), threading.Event(), threading.Event()
+
+    async def __aenter__(self) -> Self:
+        self.opened.set()
+        return await super().__aenter__()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.closing.set()
+        self.may_close.wait(120)
+
+
+def test_the_thread_of_the_lease_has_ended_although_its_leader_is_cancelled_twice() -> None:
+    api = SlowToClose()
+    election = Election(api, LeaseSettings("ns", "windlass", "a", 3600), lambda _text: None)  # type: ignore[arg-type]
+
+    async def lead() -> None:
+        keeping = asyncio.create_task(keep_in_thread(election, lambda: api))  # type: ignore[arg-type,return-value]
+        await asyncio.to_thread(api.opened.wait, 120)
+        for _ in range(2):
+            keeping.cancel()
+            await asyncio.to_thread(api.closing.wait, 120)
+        assert not keeping.done()
+        api.may_close.set()
+        await asyncio.wait([keeping])
+        assert keeping.cancelled()
+        assert [(each.name, each.is_alive()) for each in api.threads] == [("lease", False)]
 
     asyncio.run(lead())
 
