@@ -80,7 +80,7 @@ class DependentUpkeep:
         for name in deleted:
             del made[name]
         if deleted:
-            gang.dependents.made_for = (-1, 0)
+            gang.dependents.made_for = NEVER_MADE
 
     def end_jobs(self, jobs: Iterable[Mapping[str, Any]]) -> None:
         """Deletes launchers' Jobs, with their pods; repeated calls have no effect."""
