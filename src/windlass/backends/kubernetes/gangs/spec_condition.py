@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.core.model.job import Job
 from windlass.core.model.status import TERMINAL, Placement, Status
+from windlass.jobs.kubernetes.kinds import registry
 
 SPEC_APPLIED = "SpecApplied"
 """A condition that is false while a change of the spec waits, and else absent."""
 _AT_NEXT_START = "AtNextStart"
 _SIZED_BY_SCHEDULER = "SizedByScheduler"
-_KUBEFLOW = ("kubeflow.org/v1", "kubeflow.org/v2beta1")
+_KUBEFLOW = (registry.V1, registry.V2)
 """API versions of kinds whose `replicas` are a size; those of an elastic TrainingJob are its maximum."""
 _HELD = "the changed spec takes effect when the job starts again: until then it keeps what it was started with"
 
