@@ -51,11 +51,11 @@ class Refusals:
         self,
         connection: Connection,
         redaction: MessageRedaction,
-        events: JobAnnouncer,
+        announcer: JobAnnouncer,
         now: Callable[[], int],
         on_trouble: Callable[[str], None],
     ) -> None:
-        self._connection, self._redaction, self._events, self._now = connection, redaction, events, now
+        self._connection, self._redaction, self._announcer, self._now = connection, redaction, announcer, now
         self._refused: dict[str, Refusal] = {}
         self._writer: CoalescingWriter[str] = CoalescingWriter(
             self._write, on_trouble, delay=_DELAY_S, every=_INTERVAL_S
@@ -98,7 +98,7 @@ class Refusals:
             return
         if refusal.is_job:
             is_new = not is_true(before, CREATED)
-            self._events.announce_refusal(
+            self._announcer.announce_refusal(
                 reference, refusal.message, is_new=is_new, is_invalid=refusal.reason == INVALID
             )
 
