@@ -18,7 +18,7 @@ from windlass.jobs.kubernetes.foreign_schedulers import (
     parse_scheduler_rules,
 )
 from windlass.jobs.kubernetes.operator_names import OPERATOR
-from windlass.jobs.kubernetes.status.conditions import COMPLETE, FAILED, SUCCEEDED, conditions_of, is_true
+from windlass.jobs.kubernetes.status.foreign_status import has_ended
 
 OPTION = "--foreign-schedulers"
 _ABOUT = "schedulers"
@@ -54,7 +54,7 @@ def findings_of_schedulers(rules: SchedulerRules, manifests: Iterable[dict[str, 
     for manifest in manifests:
         about = manifest["metadata"]
         where = f"{about['namespace']}/" if about.get("namespace") else ""
-        for name in set() if _has_ended(manifest) else set(_scheduler_names(manifest.get("spec"))) - {SCHEDULER}:
+        for name in set() if has_ended(manifest) else set(_scheduler_names(manifest.get("spec"))) - {SCHEDULER}:
             found[name].add(f"{manifest['kind']} {where}{about['name']}")
     if not found:
         stated = ", ".join(f"{name}={rule}" for name, rule in rules.by_name.items())
@@ -82,8 +82,3 @@ def _scheduler_names(spec: Any) -> Iterator[str]:
             yield name
         for each in spec.values():
             yield from _scheduler_names(each)
-
-
-def _has_ended(job: dict[str, Any]) -> bool:
-    conditions = conditions_of(job)
-    return any(is_true(conditions, each) for each in (COMPLETE, FAILED, SUCCEEDED))
