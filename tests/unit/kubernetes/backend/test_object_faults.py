@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
+import recorded_api
 from recorded_api import Cluster
 
 from windlass.backends.kubernetes.client.object_cache import Change
@@ -45,19 +46,14 @@ NUMBERS = [
 ]
 
 
-def play(story: Callable[[Cluster], Awaitable[None]]) -> list[str]:
-    """Runs a story on a cluster with one node; returns what was reported."""
+def play(story: Callable[[Cluster], Awaitable[None]]) -> None:
+    """Runs a story on a cluster with one node, which leads."""
 
-    async def whole() -> list[str]:
-        cluster, reports = Cluster("n1"), list[str]()
+    async def lead(cluster: Cluster) -> None:
         await cluster.lead()
-        try:
-            await story(cluster)
-        finally:
-            await cluster.backend.close()
-        return reports
+        await story(cluster)
 
-    return asyncio.run(whole())
+    recorded_api.play(lead, "n1")
 
 
 @pytest.mark.parametrize("size", NUMBERS, ids=[f"{each[:9]} of {len(each)}" for each in NUMBERS])
