@@ -16,7 +16,6 @@ from windlass.core.cycle.blocking_reason import (
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
 from windlass.core.model.gang import EquivalenceClass
 from windlass.core.model.reasons import PERMANENT_REASONS, StartCertainty, Verdict
-from windlass.core.queues import admission_gates
 from windlass.core.queues.queue_order import LazyOrder, iterate_by_fair_share
 
 if TYPE_CHECKING:
@@ -65,9 +64,7 @@ class PendingReasons(Mapping[str, Verdict]):
         return (job_id for _, job_id in gangs)
 
     def _open_classes(self) -> list[EquivalenceClass]:
-        cycle = self._cycle
-        gates = cycle.arrays, cycle.snapshot.uncounted_exclusives, cycle.now
-        return [each for each in self._classes if not admission_gates.is_gated(each.gangs[0], *gates)]
+        return [each for each in self._classes if not self._cycle.is_gated(each.gangs[0])]
 
     @cached_property
     def _classes(self) -> tuple[EquivalenceClass, ...]:

@@ -23,7 +23,6 @@ from windlass.core.model.snapshot import Grant, Snapshot
 from windlass.core.nodes.allocation import allocate_grant
 from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.gang_placement import Placed, place
-from windlass.core.queues.admission_gates import is_gated
 from windlass.core.queues.limits import find_limit
 from windlass.core.queues.orders.registry import order_of, sort_key_of
 from windlass.core.queues.queue_order import LazyOrder, QueueOrder
@@ -100,8 +99,7 @@ def _as_pending(run: RunningGang, now: int) -> PendingGang:
 
 def _choose_gangs(cycle: SchedulingCycle, movable: Mapping[str, RunningGang], now: int) -> list[Start]:
     snapshot, policy = cycle.snapshot, cycle.snapshot.policy
-    gates = snapshot.running_by_array, snapshot.uncounted_exclusives
-    classes = [each for each in snapshot.classes if not is_gated(each.gangs[0], *gates, now)]
+    classes = [each for each in snapshot.classes if not cycle.is_gated(each.gangs[0])]
     queue_order = QueueOrder(classes)
     running = sorted((_as_pending(run, now) for run in movable.values()), key=lambda gang: sort_key_of(gang, policy))
     for gang in merge(running, queue_order, key=lambda gang: sort_key_of(gang, policy)):

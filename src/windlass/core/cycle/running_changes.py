@@ -25,7 +25,6 @@ from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import Placement
 from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.empty_cluster_fit import usable_nodes
-from windlass.core.queues.admission_gates import is_gated
 
 if TYPE_CHECKING:
     from windlass.core.preemption.elastic_growth import IdleCapacity
@@ -241,7 +240,7 @@ def _contended_nodes(cycle: SchedulingCycle) -> Mask | None:
     mask = np.zeros(len(snapshot.table.nodes), dtype=np.bool_)
     for each in snapshot.classes:
         gang = next((gang for gang in each.gangs if gang.id not in started), None)
-        if gang is None or is_gated(gang, cycle.arrays, cycle.snapshot.uncounted_exclusives, cycle.now):
+        if gang is None or cycle.is_gated(gang):
             continue
         # the reserved usage includes the claim of a blocked gang, so its recorded obstacle is used
         obstacle = cycle.obstacles[gang.id] if gang.id in cycle.obstacles else cycle.find_obstacle(gang)

@@ -8,7 +8,6 @@ from windlass.core.cycle.running_changes import RunningChanges
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
 from windlass.core.model.plan import Admission, Plan
 from windlass.core.model.snapshot import Snapshot
-from windlass.core.queues.admission_gates import is_gated
 from windlass.core.queues.orders.registry import order_of
 
 
@@ -33,11 +32,9 @@ def schedule_with_cycle(snapshot: Snapshot, now: int, watched: str = "") -> tupl
 
 
 def _run(cycle: SchedulingCycle, changes: RunningChanges | None = None) -> SchedulingCycle:
-    snapshot, now = cycle.snapshot, cycle.now
     changes = changes or RunningChanges(cycle)
     # 1. gates: gangs that wait for a backoff, another job or their array's limit are left out
-    gates = snapshot.running_by_array, snapshot.uncounted_exclusives
-    classes = [each for each in snapshot.classes if not is_gated(each.gangs[0], *gates, now)]
+    classes = [each for each in cycle.snapshot.classes if not cycle.is_gated(each.gangs[0])]
     # 2. by turn: each gang starts, or is blocked; the first blocked gangs hold reservations
     rest = start_by_turn(cycle, changes, classes)
     # 3. backfill: gangs that delay no reservation start in the gaps

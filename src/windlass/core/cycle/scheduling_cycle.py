@@ -93,9 +93,13 @@ class SchedulingCycle:
         """Sort key of the gang under the policy."""
         return sort_key_of(gang, self.snapshot.policy)
 
+    def is_gated(self, gang: PendingGang) -> bool:
+        """Tells whether an admission gate is closed to the gang, after the starts so far."""
+        return is_gated(gang, self.arrays, self.snapshot.uncounted_exclusives, self.now)
+
     def find_obstacle(self, gang: PendingGang) -> Obstacle | None:
         """The obstacle that keeps the gang from being placed at all; None: it may be placed."""
-        if is_gated(gang, self.arrays, self.snapshot.uncounted_exclusives, self.now):
+        if self.is_gated(gang):
             return Obstacle.GATE
         tree = self.usage.tree
         known = queue_named(self.snapshot.queues, gang.queue)
