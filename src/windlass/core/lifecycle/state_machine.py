@@ -179,8 +179,10 @@ def step(state: JobState, event: Event, now: int) -> tuple[JobState, tuple[Comma
 def _is_stale(state: JobState, event: Event) -> bool:
     """Whether an event is of an earlier generation, or of a member that was removed while it was under way."""
     status = state.status
-    if not isinstance(event, _OF_ONE_GENERATION) or event.generation != status.generation:
-        return isinstance(event, _OF_ONE_GENERATION)
+    if not isinstance(event, _OF_ONE_GENERATION):
+        return False
+    if event.generation != status.generation:
+        return True
     if status.placement is None or not isinstance(event, MemberExited | MemberStarted):
         return False
     return event.member >= sum(len(names) for names in status.placement.nodes.values())
