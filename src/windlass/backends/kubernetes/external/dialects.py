@@ -8,16 +8,15 @@ from typing import Any
 import orjson
 
 from windlass.backends.kubernetes.client.resources import JOBS, Resource, named
-from windlass.jobs.kubernetes.external.membership import GangKey, object_of
-from windlass.jobs.kubernetes.gang_dialects import POD_GROUPS, Dialect
+from windlass.jobs.kubernetes.external.membership import GangKey
+from windlass.jobs.kubernetes.gang_dialects import OBJECT_KINDS, POD_GROUPS, Dialect
 
 _PLURALS = {"PodGroup": "podgroups", "JobSet": "jobsets"}
 _WORDS = {Dialect.JOB: "job", Dialect.JOB_SET: "jobset", Dialect.GANG_SIZE: "gang", Dialect.ALONE: "pod"}
 
 
 def _resource(dialect: Dialect) -> Resource:
-    kind = object_of(GangKey("", "", dialect))
-    assert kind is not None  # noqa: S101 - it is called only for dialects with an object
+    kind = OBJECT_KINDS[dialect]
     return named(kind.api_version, _PLURALS[kind.kind], kind.kind)
 
 

@@ -9,7 +9,7 @@ late pod (the next one of a batch Job, the replacement of one that failed) is a 
 well or not, is reported to the core as done: its owner decides what follows.
 
 Public names:
-- `membership`: `membership(pod) -> GangKey | None`; `Dialect`; `object_of(membership)`: the object with the size
+- `membership`: `membership(pod) -> GangKey | None`; `object_of(membership)`: the object with the size
 - `gang_assembly`: `assemble_gangs(membership, pods, …) -> AssembledGangs`: the gangs to place, or the reason to wait
 - `group_status`: `group_patch(...)`: the status of a PodGroup in the terms of its dialect
 - `pod_demands`, `roles`: the demands of a group and the roles of its pods, for the assembly

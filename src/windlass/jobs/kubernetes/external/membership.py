@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from windlass.jobs.kubernetes.external.observed_pod import OwnerReference, Pod
 from windlass.jobs.kubernetes.gang_dialects import OBJECT_KINDS, Dialect, ObjectKind
-from windlass.jobs.kubernetes.labels import COSCHEDULING_LABEL, GANG, GANG_SIZE, GENERATION, ROLE
+from windlass.jobs.kubernetes.labels import COSCHEDULING_LABEL, GANG, GANG_SIZE, GENERATION, ROLE, VOLCANO_GROUP
 
 
 class GangKey(NamedTuple):
@@ -26,7 +26,7 @@ class GangKey(NamedTuple):
 
 
 _OLD_COSCHEDULING = "pod-group.scheduling.sigs.k8s.io"
-_VOLCANO = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+_VOLCANO = (VOLCANO_GROUP, "scheduling.volcano.sh/group-name")
 _JOB_SET = "jobset.sigs.k8s.io/"
 REPLICATED_JOB = f"{_JOB_SET}replicatedjob-name"
 
