@@ -1,7 +1,7 @@
 """Kinds of the training operator and of the MPI operator, with the rules by which Windlass reads them.
 
 Sources: kubeflow/training-operator v1.9 and kubeflow/mpi-operator v0.8, manifests/base and pkg/webhooks. Names, columns
-and scale subresources are those of the originals.
+and scale subresources are those of the originals. So the column State shows jobs that those operators have ended.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from windlass.launch.mpi import IMPLEMENTATIONS
 
 GROUP = "kubeflow.org"
 COLUMNS = (
-    PrinterColumn("State", ".status.state"),
+    PrinterColumn("State", ".status.conditions[-1:].type"),
     PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     PrinterColumn("Reason", ".status.conditions[-1:].reason", wide=True),
 )

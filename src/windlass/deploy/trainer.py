@@ -47,7 +47,11 @@ def _train_job() -> Definition:
         "self.metadata.name.matches('^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$')",
         "metadata.name expects small letters, digits and dashes, a letter first, 63 at most",
     )
-    columns = (PrinterColumn("State", ".status.state"), _AGE)
+    columns = (
+        PrinterColumn("State", ".status.state"),
+        PrinterColumn("Condition", ".status.conditions[-1:].type"),  # of a job that Kubeflow's trainer has ended
+        _AGE,
+    )
     version = Version(VERSION, "A job that is created from a runtime.", _train_job_spec(), _status(), columns, (named,))
     return Definition(GROUP, "TrainJob", "trainjobs", ("trj",), (version,))
 

@@ -59,6 +59,12 @@ class Api:
     async def get(self, path: str, **query: str | int) -> dict[str, Any]:
         return await self.request("GET", path, query=query)
 
+    async def rows(self, path: str, **query: str | int) -> list[dict[str, Any]]:
+        """The rows of a list as `kubectl get` shows them: the value of each column by its name."""
+        table = await self.request("GET", path, query=query, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+        names = [each["name"] for each in table["columnDefinitions"]]
+        return [dict(zip(names, row["cells"], strict=True)) for row in table["rows"] or ()]
+
     async def until_found(self, path: str, within: float = 60.0) -> dict[str, Any]:
         """Gets what the API server does not serve yet: a new kind, or an object that a controller creates."""
         async with asyncio.timeout(within):
@@ -90,10 +96,11 @@ class Api:
         *,
         query: Mapping[str, str | int] | None = None,
         form: str = "application/json",
+        accept: str = "application/json",
     ) -> dict[str, Any]:
         assert self._session is not None, "use it as `async with Api(access) as api`"
         data = None if body is None else orjson.dumps(body)
-        headers = {"Content-Type": form}
+        headers = {"Content-Type": form, "Accept": accept}
         async with self._session.request(method, path, data=data, params=query, headers=headers) as answer:
             text = await answer.read()
         if answer.status >= 400:

@@ -74,7 +74,7 @@ COMMANDS: tuple[Command, ...] = (
         "get",
         "test_get_shows_the_state_of_a_job",
         BETTER,
-        "STATE has more values, such as Queued; `-o wide` has the reason",
+        "STATE is the last condition, with more values, such as Queued; `-o wide` has its reason",
     ),
     Command(KUBECTL, "describe", "test_describe_shows_the_conditions_and_the_events"),
     Command(KUBECTL, "logs", "test_logs_are_read_by_pod_and_by_label"),

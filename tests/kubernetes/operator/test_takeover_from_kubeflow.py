@@ -124,7 +124,15 @@ async def check_takeover(place: OperatorPlace, left: LeftCluster) -> None:
         assert job.name not in pods
     for job in left.of("succeeded", "failed"):
         assert (await job.get(api))["status"] == job.object["status"], job.name
+    await check_table(api, left)
     await check_ends(place, left)
+
+
+async def check_table(api: Api, left: LeftCluster) -> None:
+    """`kubectl get` shows the state of each job, also of those that had ended before."""
+    states = {path: {row["Name"]: row["State"] for row in await api.rows(path)} for path in {j.path for j in left.jobs}}
+    for job in left.of("succeeded", "failed", "suspended", "running"):
+        assert states[job.path][job.name] == job.state.capitalize(), job.name
 
 
 async def check_ends(place: OperatorPlace, left: LeftCluster) -> None:

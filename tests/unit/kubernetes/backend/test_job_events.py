@@ -78,7 +78,7 @@ def test_a_job_that_waits_for_a_claim_is_created_and_says_why_it_waits() -> None
         put(cluster, {"pytorchReplicaSpecs": {"Master": replicas(1, volumes=[CLAIM])}})
 
     cluster = play(story)
-    assert conditions(cluster) == [("Created", "True", "PyTorchJobCreated"), ("Accepted", "False", "Waiting")]
+    assert conditions(cluster) == [("Accepted", "False", "Waiting"), ("Created", "True", "PyTorchJobCreated")]
     assert events(cluster) == [("Normal", "PyTorchJobCreated"), ("Warning", "PyTorchJobWaiting")]
     assert "data" in message(cluster, "PyTorchJobWaiting")
 
@@ -89,7 +89,7 @@ def test_a_job_of_a_priority_class_that_is_missing_is_created_and_says_why_it_wa
         put(cluster, {"runPolicy": policy, "pytorchReplicaSpecs": {"Master": replicas(1)}})
 
     cluster = play(story)
-    assert conditions(cluster)[0] == ("Created", "True", "PyTorchJobCreated")
+    assert conditions(cluster)[-1] == ("Created", "True", "PyTorchJobCreated")
     assert "absent" in message(cluster, "PyTorchJobWaiting")
 
 
@@ -98,7 +98,7 @@ def test_a_job_in_a_namespace_that_is_not_listed_yet_is_created_and_not_created_
         put(cluster, {"pytorchReplicaSpecs": {"Master": replicas(1)}})
         await cluster.run(2)
         await asyncio.sleep(0.1)
-        assert conditions(cluster)[0] == ("Created", "True", "PyTorchJobCreated")
+        assert conditions(cluster)[-1] == ("Created", "True", "PyTorchJobCreated")
         cluster.put_namespace()
 
     cluster = play(story, has_namespace=False)
@@ -120,7 +120,7 @@ def test_a_job_with_an_invalid_spec_is_created_and_has_failed_until_it_is_repair
         put(cluster, spec, resource)
 
     cluster = play(story)
-    expected = ["Created", "Accepted", "Failed"]
+    expected = ["Accepted", "Created", "Failed"]
     assert [each[0] for each in conditions(cluster)] == expected
     assert conditions(cluster)[2] == ("Failed", "True", reason)
     assert events(cluster) == [("Normal", f"{resource.kind}Created"), ("Warning", reason)]

@@ -13,8 +13,17 @@ from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.gangs.stored_state import STATE
 from windlass.backends.kubernetes.status.job_announcer import JobAnnouncer
 from windlass.backends.kubernetes.status.redaction import MessageRedaction
+from windlass.jobs.kubernetes.kinds.trainingjob import KIND
 from windlass.jobs.kubernetes.status.announcements import created_condition, has_condition_created
-from windlass.jobs.kubernetes.status.conditions import ACCEPTED, CREATED, FAILED, Condition, conditions_of, is_true
+from windlass.jobs.kubernetes.status.conditions import (
+    ACCEPTED,
+    CREATED,
+    FAILED,
+    Condition,
+    conditions_of,
+    is_true,
+    with_current_last,
+)
 from windlass.jobs.kubernetes.status.status_times import merge_conditions, rfc3339
 
 INVALID = "Invalid"
@@ -83,7 +92,10 @@ class Refusals:
         before, reference = conditions_of(dict(refusal.manifest)), refusal.reference
         made = self._conditions(refusal)
         conditions = merge_conditions(before, made, rfc3339(self._now()), updates=True)
-        conditions.sort(key=lambda each: each["type"] != CREATED)
+        if reference.resource.kind == KIND:
+            conditions.sort(key=lambda each: each["type"] != CREATED)
+        else:
+            conditions = with_current_last(conditions)
         status = {"conditions": conditions, **({STATE: refusal.state} if refusal.state else {})}
         if status.items() <= (refusal.manifest.get("status") or {}).items():
             return

@@ -26,7 +26,7 @@ from windlass.jobs.kubernetes import train_runtimes
 from windlass.jobs.kubernetes.kinds.trainingjob import KIND
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_ROLE
 from windlass.jobs.kubernetes.status import job_status
-from windlass.jobs.kubernetes.status.conditions import ACCEPTED, conditions_of, end_of
+from windlass.jobs.kubernetes.status.conditions import ACCEPTED, conditions_of, end_of, with_current_last
 from windlass.jobs.kubernetes.status.member_conditions import SHOWN, Counts, Failing
 from windlass.jobs.kubernetes.status.status_times import rfc3339, with_times
 
@@ -56,6 +56,8 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     if gang.fit.denial:
         denied = {"type": ACCEPTED, "status": "False", "reason": DENIED, "message": gang.fit.denial}
         conditions += with_times(listed, [denied], rfc3339(now), updates=True)
+    if gang.parsed.kind != KIND:
+        conditions = with_current_last(conditions)
     shown: dict[str, Any] = {**status, "conditions": conditions, STATE: _shown_state(life, conditions)}
     if gang.parsed.kind == KIND:
         shown["queue"] = gang.job.queue

@@ -6,7 +6,7 @@ Source: kubeflow/training-operator v1.9, pkg/util/status.go. The backend sets ti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 Condition: TypeAlias = dict[str, Any]
@@ -21,6 +21,7 @@ SUCCEEDED, FAILED = "Succeeded", "Failed"
 COMPLETE = "Complete"
 """The success of a TrainJob."""
 ENDS = (SUCCEEDED, FAILED)
+_STATES = frozenset({CREATED, QUEUED, ADMITTED, RUNNING, RESTARTING, SUSPENDED, COMPLETE, *ENDS})
 _EXCLUDED = {RUNNING: RESTARTING, RESTARTING: RUNNING}
 
 
@@ -40,6 +41,19 @@ def is_true(conditions: Sequence[Condition], kind: str) -> bool:
 def end_of(conditions: Sequence[Condition]) -> str:
     """Succeeded or Failed; empty while the job has not ended."""
     return next((end for end in ENDS if is_true(conditions, end)), "")
+
+
+def with_current_last(conditions: Iterable[Condition]) -> list[Condition]:
+    """The conditions in the order in which the last one is the present state of the job.
+
+    The column STATE of Kubeflow's kinds shows the last condition. `Created` stays before the other states.
+    """
+    return sorted(conditions, key=_place)
+
+
+def _place(condition: Condition) -> tuple[bool, bool, bool]:
+    kind = condition["type"]
+    return kind in _STATES, kind != CREATED, condition.get("status") == "True"
 
 
 def with_condition(conditions: Conditions, kind: str, reason: str, message: str, *, status: bool = True) -> Conditions:
