@@ -112,6 +112,10 @@ class MemoryApi:
         """Changes the number of replicas in the spec of a PyTorchJob, as its owner does."""
         spec = json.loads(json.dumps(self.job["spec"]))
         spec["pytorchReplicaSpecs"][role]["replicas"] = replicas
+        self.change_spec(spec)
+
+    def change_spec(self, spec: Manifest) -> None:
+        """Replaces the spec of the job, as its owner does."""
         about = {**self.job["metadata"], **self._next_version(), "generation": self.job["metadata"]["generation"] + 1}
         self.job = {**self.job, "metadata": about, "spec": spec}
         self._send("job", self.job)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_api import ELECTION_S, JOBS, KILLS, PYTORCH_JOB, Fault, Leader, Manifest, MemoryApi
+from memory_api import ELECTION_S, JOBS, KILLS, PYTORCH_JOB, TRAINING_JOB, Fault, Leader, Manifest, MemoryApi
 from virtual_loop import run_in_virtual_time
 
 from depth import depth
@@ -141,3 +141,26 @@ def test_a_running_job_follows_its_scale_whatever_happens_to_one_write() -> None
         assert sorted(api.pods) == ["digits-master-0", "digits-worker-0", "digits-worker-1"], (number, fault)
         uids = {name: {uid for uid in api.uids if uid.startswith(name)} for name in api.pods}
         assert {name: len(found) for name, found in uids.items()} == dict.fromkeys(api.pods, 1), (number, fault)
+
+
+def variables(pod: Manifest) -> dict[str, str]:
+    return {each["name"]: each.get("value", "") for each in pod["spec"]["containers"][0]["env"]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [({}, {"nodes": 1}), ({"nodes": 1}, {"nodes": 2}), ({}, {"image": "y"})],
+    ids=["it shrinks", "it grows", "it has another image"],
+)
+def test_a_pending_job_starts_with_the_pods_of_its_latest_spec(before: Manifest, after: Manifest) -> None:
+    first = {**TRAINING_JOB["spec"], **before}
+    last = {**first, **after}
+    kills = [{}, *({number: fault} for number in range(3) for fault in KILLS)]
+    for (seed, faults), at in itertools.product(enumerate(kills), (0.05, 0.3, 0.6, 1.0, 1.5)):
+        edits = {at: lambda api: api.change_spec(last)}
+        api, _ = play({**TRAINING_JOB, "spec": first}, work_alike, faults, nodes_after=8.0, seed=seed, edits=edits)
+        assert api.phase == "Succeeded", (seed, at)
+        assert sorted(api.pods) == [f"digits-worker-{index}" for index in range(last["nodes"])], (seed, at)
+        assert {pod["spec"]["containers"][0]["image"] for pod in api.pods.values()} == {last["image"]}, (seed, at)
+        sizes = {variables(pod).get("WORLD_SIZE", "1") for pod in api.pods.values()}
+        assert sizes == {str(last["nodes"])}, (seed, at)

@@ -14,6 +14,7 @@ from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.pods import pod_usage
 from windlass.backends.kubernetes.gangs import stored_state
+from windlass.backends.kubernetes.gangs.pod_template_hash import with_template_hash
 from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, UnreadableError
 from windlass.core.model.job import Job, RestartScope
@@ -124,7 +125,7 @@ class MemberNames:
 
     made_for: tuple[int, tuple[tuple[str, int], ...]] = (0, ())
     """Generation and replicas by role of `members`."""
-    members: dict[str, Member] = field(default_factory=dict)
+    members: Mapping[str, Member] = field(default_factory=dict)
     numbered_for: Run | None = None
     numbers: Mapping[str, int] = field(default_factory=dict)
     """Member numbers of the run `numbered_for` by pod name."""
@@ -282,7 +283,7 @@ class Gang:
         sizes = {**dict.fromkeys((each.role for each in self.parsed.replicas), 0), **sizes}
         cache, wanted = self._names, (generation, tuple(sizes.items()))
         if cache.made_for != wanted:
-            cache.members = {member.name: member for member in registry.members(self.parsed, generation, sizes)}
+            cache.members = with_template_hash(registry.members(self.parsed, generation, sizes))
             cache.made_for = wanted
         return cache.members
 

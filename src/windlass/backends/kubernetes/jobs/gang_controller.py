@@ -90,6 +90,7 @@ class GangController:
             gang.run = self._new_run(gang, generation, placement)
             self._parts.gang_pods.see_all(gang, gang.run)
         gang.run.ordered = True
+        self._standby.delete_strays(gang, gang.pod_names(gang.run))
         gang.run.pods.mark_all()
         self._executor.launch(gang, gang.run)
         self._changed.mark(gang)

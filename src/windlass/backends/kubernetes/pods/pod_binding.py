@@ -22,6 +22,7 @@ from windlass.backends.kubernetes.client.owners import owner_of
 from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.client.resources import PODS, path
+from windlass.backends.kubernetes.gangs.pod_template_hash import is_current
 from windlass.backends.kubernetes.gangs.run_pods import generation_of, grace_of, is_being_deleted
 from windlass.backends.kubernetes.pods.pod_store import PodStore, key_of
 from windlass.core.lifecycle.events import Exit
@@ -68,6 +69,8 @@ class PodBinding:
     ) -> Pod:
         """Returns the member's pod of this generation, created if it does not exist: on its node, if that is known.
 
+        A pod without a node that was created for another spec is replaced.
+
         Raises CannotBindError, ApiError, Unreachable; NotWantedError once it is not `wanted`, however long its name is
         taken.
         """
@@ -108,7 +111,8 @@ class PodBinding:
 
     def _is_it(self, known: Pod, member: Member, generation: int) -> bool:
         going = known.metadata.uid in self.leaving and not known.spec.node_name
-        return known.metadata.controller == owner_of(member.pod) and generation_of(known) == generation and not going
+        ours = known.metadata.controller == owner_of(member.pod) and generation_of(known) == generation
+        return ours and is_current(known, member) and not going
 
     async def _make_room(self, known: Pod, member: Member, generation: int, give_up: float) -> None:
         """Frees a member's name from another pod. Raises CannotBindError, NotWantedError, ApiError, Unreachable."""
@@ -136,7 +140,7 @@ class PodBinding:
                 raise CannotBindError(end, error) from None
 
     async def _clear(self, pod: Pod) -> None:
-        """Deletes a pod of an earlier generation that still holds this name, and waits until it is deleted."""
+        """Deletes a pod of an earlier generation or spec that still holds this name, and waits until it is deleted."""
         ended = not pod.spec.node_name or pod.status.has_ended
         at_once = ended or self.is_dead(pod.spec.node_name)
         if at_once or not is_being_deleted(pod):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.background_tasks import BackgroundTasks
+from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.persistent_request import request_until_answered
 from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.pod_template_hash import is_current
 from windlass.backends.kubernetes.pods.pod_binding import NotWantedError
 from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.kubernetes.pods.pod_store import PodStore
@@ -52,6 +54,7 @@ class StandbyPods:
         there = [self._pods.get(gang.reference.namespace, name) for name in members]
         if standby.generation != generation or None in there:
             standby.generation, standby.creating = generation, standby.discards
+            self.delete_strays(gang, members)
             self._tasks.start(self._create(gang, generation, standby.discards))
 
     def discard(self, gang: Gang) -> None:
@@ -59,6 +62,11 @@ class StandbyPods:
         gang.standby.generation = 0
         gang.standby.discards += 1
         self._deletion.delete((pod for pod in self._pods.owned(gang.reference.owner_key) if not pod.spec.node_name), 0)
+
+    def delete_strays(self, gang: Gang, members: Collection[str]) -> None:
+        """Deletes the pods of a gang that are on no node and have another name: its spec has fewer pods by now."""
+        owned = self._pods.owned(gang.reference.owner_key)
+        self._deletion.delete((pod for pod in owned if not pod.spec.node_name and pod.metadata.name not in members), 0)
 
     async def close(self) -> None:
         """Stops all work in the background; the pods stay as they are."""
@@ -92,12 +100,22 @@ class StandbyPods:
         return [each for each in await asyncio.gather(*made, return_exceptions=True) if isinstance(each, Exception)]
 
     async def _create_pod(self, gang: Gang, member: Member, generation: int, discards: int) -> None:
-        """Creates one standby pod; deletes it again if standby pods were discarded in the meantime."""
+        """Creates one standby pod; deletes it again if standby pods were discarded in the meantime.
+
+        It is kept if the gang, as it is now, has the same pod.
+        """
         try:
             pod = await self._binding.make(member, generation, wanted=lambda: gang.standby.discards == discards)
         except NotWantedError:
             return
-        launched = gang.run is not None and gang.run.generation == generation
-        wanted_again = gang.standby.creating == gang.standby.discards
-        if gang.standby.discards != discards and not (launched or wanted_again):
+        if gang.standby.discards != discards and not self._is_wanted(gang, pod, generation):
             self._deletion.delete([pod], 0)
+
+    def _is_wanted(self, gang: Gang, pod: Pod, generation: int) -> bool:
+        """Tells whether the run of a gang, or a later creation of standby pods, takes this pod."""
+        launched = gang.run is not None and gang.run.generation == generation
+        if not launched and gang.standby.creating != gang.standby.discards:
+            return False
+        sizes = gang.run.sizes if launched and gang.run is not None else gang.sizes
+        member = gang.members(generation, sizes).get(pod.metadata.name)
+        return member is not None and is_current(pod, member)
