@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import psycopg
+from controlplane.processes import free_port
 
 import strays
 
@@ -38,7 +38,7 @@ class PostgresServer:
             user = pwd.getpwnam("nobody")
             os.chown(self.folder, user.pw_uid, user.pw_gid)
             self._whose = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"postgresql://windlass:secret@127.0.0.1:{self.port}/postgres"
         self._server: subprocess.Popen[bytes] | None = None
 
@@ -95,8 +95,3 @@ class PostgresServer:
             **self._whose,
         )
         assert ran.returncode == 0, ran.stderr
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])

@@ -2,13 +2,13 @@
 
 import json
 import os
-import socket
 import sys
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from controlplane.processes import free_port
 from forked_ranks import ForkedScript, start_torchrun
 
 from windlass.core.model.job import Job, Launcher, Role
@@ -49,12 +49,6 @@ def script(tmp_path):
         return str(path)
 
     return write
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def gang(launcher, command, **role):

@@ -9,7 +9,6 @@ import faulthandler
 import os
 import runpy
 import signal
-import socket
 import sys
 import tempfile
 import traceback
@@ -18,6 +17,8 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
+
+from controlplane.processes import free_port
 
 import torch_forks
 
@@ -174,9 +175,3 @@ def _run_script(output: int, words: list[str], cwd: str, env: dict[str, str]) ->
     sys.argv = words
     sys.path.insert(0, str(Path(words[0]).parent))
     runpy.run_path(words[0], run_name="__main__")
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from forked_ranks import ForkedScript, free_port
+from controlplane.processes import free_port
+from forked_ranks import ForkedScript
 
 from windlass import wire
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from controlplane.processes import free_port
 from forked_ranks import agent_environment
 
 HERE = Path(__file__).parent
@@ -134,11 +134,8 @@ def test_lost_nodes_are_removed_one_after_the_other(training, undisturbed):
     dropout, loss, samples = undisturbed
     if dropout:
         pytest.skip("on fewer ranks other masks are drawn")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     node = ["--nnodes", "1:3", "--nproc-per-node", "1", "--rdzv-backend", "c10d"]
-    meeting = ["--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-conf"]
+    meeting = ["--rdzv-endpoint", f"127.0.0.1:{free_port()}", "--rdzv-conf"]
     first = [*node, *meeting, "is_host=true,last_call_timeout=20"]
     other = [*node, *meeting, "is_host=false,last_call_timeout=20"]
     run = training(first, other, other)

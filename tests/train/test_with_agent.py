@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from forked_ranks import agent_environment, free_port
+from controlplane.processes import free_port
+from forked_ranks import agent_environment
 
 from windlass import wire
 

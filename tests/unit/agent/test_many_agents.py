@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+from controlplane.processes import free_port
 
 from windlass.agent.event_loop import EventLoop
 from windlass.agent.hang_detection import SlowestRank
@@ -48,10 +48,7 @@ def test_agents_that_come_together_are_in_one_roster(monkeypatch):
     monkeypatch.setattr(leader_server, "_ROSTER_DELAY_PER_FOLLOWER_S", 60.0)
     sent, really = [], FollowerConnections.send_to_all
     monkeypatch.setattr(FollowerConnections, "send_to_all", lambda self, m: (sent.append(m["type"]), really(self, m)))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    loop, started = EventLoop(), []
+    port, loop, started = free_port(), EventLoop(), []
     agents = [agent(loop, started, number, port) for number in range(AGENTS)]
     for each in agents:
         each.begin()
