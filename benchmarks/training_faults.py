@@ -19,6 +19,8 @@ import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/kubernetes"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/train"))
 
 from fault_injection.faulted_run import FaultOutcome, RunOutcome, run_with_faults, run_without_faults
