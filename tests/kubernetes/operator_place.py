@@ -28,7 +28,8 @@ from windlass import wire
 from windlass.backends.kubernetes.agents import agent_server
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.served_kinds import served_kinds
+from windlass.backends.kubernetes.client.resources import path
+from windlass.backends.kubernetes.served_kinds import JOB_KINDS, served_kinds
 from windlass.backends.kubernetes.settings import AgentSettings, BackendSettings
 from windlass.backends.kubernetes.watches import watch_all
 from windlass.controller.controller import Controller, run
@@ -105,13 +106,14 @@ async def leading(
     script_of: Callable[[Pod], Script] = script_of,
     prepare: Callable[[Api, FakeKubelets], Awaitable[None]] | None = None,
     after: Callable[[Api, FakeKubelets], Awaitable[None]] | None = None,
-    paths: Sequence[str] = (JOBS, PYTORCHJOBS),
+    paths: Sequence[str] = (),
     reasons: bool = False,
 ) -> AsyncIterator[OperatorPlace]:
     """An operator on two nodes of two devices each, with its history in a file of this folder.
 
     `prepare` is called before the operator starts, `after` when it has stopped after a body that raised nothing.
-    `paths`: of the objects that are removed at the end. `reasons`: jobs say why they wait, or lack replicas.
+    `paths`: of the objects that are removed at the end beside nodes, pods, services and jobs. `reasons`: jobs say why
+    they wait, or lack replicas.
     """
     troubles: list[str] = []
     metrics = OperatorMetrics()
@@ -119,6 +121,7 @@ async def leading(
     async with (
         plane.api() as api,
         FakeKubelets(plane.admin, script_of=script_of, network=127) as kubelets,
+        _cleared(api, *paths, "/api/v1/services"),
         Connection(access, counters=metrics.tally) as connection,
         JobHistory(f"sqlite://{folder}/history.db", _now, troubles.append) as history,
     ):
@@ -140,29 +143,35 @@ async def leading(
             known = asyncio.Event()
             tasks.append(asyncio.create_task(watch_all(world, await served_kinds(connection), known.set)))
             try:
-                try:
-                    await asyncio.wait_for(known.wait(), strays.TIMEOUT_S)
-                    recovery = world.recover()
-                    controller = Controller(recovery, world.finished, refuses=False)
-                    observers = endpoints.lead(controller, world, recovery.states)
-                    endpoints.unready = ""
-                    tasks.append(asyncio.create_task(run(controller, world, observers, on_trouble=endpoints.complain)))
-                    if reasons:
-                        tasks.append(asyncio.create_task(write_reasons(controller, world)))
-                    tasks.append(
-                        asyncio.create_task(agent_server.serve(calls, world.agents, server_context(certificate, key)))
-                    )
-                    authority = ssl.create_default_context(cadata=certificate.decode())
-                    yield OperatorPlace(api, kubelets, endpoints, world, session, port, agents, authority, troubles)
-                finally:
-                    await endpoints.follow()
-                    for task in reversed(tasks):
-                        await cancel_task(task)
-                    await world.close()
-                if after is not None:
-                    await after(api, kubelets)
+                await asyncio.wait_for(known.wait(), strays.TIMEOUT_S)
+                recovery = world.recover()
+                controller = Controller(recovery, world.finished, refuses=False)
+                observers = endpoints.lead(controller, world, recovery.states)
+                endpoints.unready = ""
+                tasks.append(asyncio.create_task(run(controller, world, observers, on_trouble=endpoints.complain)))
+                if reasons:
+                    tasks.append(asyncio.create_task(write_reasons(controller, world)))
+                tasks.append(
+                    asyncio.create_task(agent_server.serve(calls, world.agents, server_context(certificate, key)))
+                )
+                authority = ssl.create_default_context(cadata=certificate.decode())
+                yield OperatorPlace(api, kubelets, endpoints, world, session, port, agents, authority, troubles)
             finally:
-                await clear(api, *paths, "/api/v1/services")
+                await endpoints.follow()
+                for task in reversed(tasks):
+                    await cancel_task(task)
+                await world.close()
+            if after is not None:
+                await after(api, kubelets)
+
+
+@asynccontextmanager
+async def _cleared(api: Api, *paths: str) -> AsyncIterator[None]:
+    """Removes the nodes, the pods, the jobs of every kind and the objects of these paths at the end, in any case."""
+    try:
+        yield
+    finally:
+        await clear(api, *(path(kind) for kind in JOB_KINDS), *paths)
 
 
 async def created(api: Api, path: str, body: object) -> bool:

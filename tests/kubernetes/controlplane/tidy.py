@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from .api import Api, ApiError
 
@@ -17,8 +18,17 @@ async def clear(api: Api, *paths: str, nodes: bool = True) -> None:
     """
     leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
     for path in (*paths, "/api/v1/pods", *(("/api/v1/nodes", leases) if nodes else ())):
-        listed = await api.get(path)
-        await asyncio.gather(*(_remove(api, path, each["metadata"]) for each in listed["items"]))
+        await asyncio.gather(*(_remove(api, path, each["metadata"]) for each in await _listed(api, path)))
+
+
+async def _listed(api: Api, path: str) -> list[dict[str, Any]]:
+    """The objects of a list; none where the API server does not serve their kind."""
+    try:
+        return list((await api.get(path))["items"])
+    except ApiError as failed:
+        if failed.status != 404:
+            raise
+        return []
 
 
 async def _remove(api: Api, path: str, meta: dict[str, str]) -> None:
