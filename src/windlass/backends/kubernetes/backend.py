@@ -250,7 +250,7 @@ class KubernetesBackend:
                     case RestartMember(job_id, generation, member):
                         own = self.jobs.get(job_id)
                         if own is not None and not own.status.added_members >> member & 1:
-                            self._announcer.announce_restart(own, failing_pods(own))
+                            self._announcer.announce_restart(own, failing_pods(own, member))
                         self.gangs.restart_member(job_id, generation, member)
                     case Rescale(job_id, generation):
                         for pod in self.gangs.rescale(job_id, generation):

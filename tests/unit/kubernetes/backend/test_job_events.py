@@ -18,6 +18,7 @@ from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.stored_state import Stored
 from windlass.backends.kubernetes.status.event_correlation import EventRecord
 from windlass.backends.kubernetes.status.job_announcer import JobAnnouncer, announced_topics
+from windlass.core.lifecycle.commands import RestartMember
 from windlass.core.model.reasons import Reason, Verdict
 from windlass.core.model.status import Phase, Status
 from windlass.jobs.kubernetes.kinds import registry
@@ -233,6 +234,39 @@ def test_a_restart_of_one_pod_has_an_event_even_if_it_is_over_before_the_status_
     found = [each["message"] for each in cluster.api.announced if each["reason"] == "PyTorchJobRestarting"]
     assert found == ["PyTorchJob digits is restarting because digits-master-0 exited with code 137."]
     assert message(cluster, "ExitedWithCode") == "Pod: ml.digits-master-0 exited with code 137"
+
+
+@pytest.mark.parametrize("gone", ["before the turn", "before the restart"])
+def test_a_restart_of_one_pod_has_an_event_even_if_the_pod_is_gone_already(gone: str) -> None:
+    def learn(cluster: Cluster, version: int, **about: Any) -> Pod:
+        (pod,) = cluster.backend.pods.all()
+        manifest = msgspec.to_builtins(pod)
+        manifest["metadata"] |= {"resourceVersion": str(version), **about}
+        manifest["spec"]["nodeName"], manifest["status"] = "n1", {"phase": "Running"}
+        pod = msgspec.convert(manifest, Pod)
+        cluster.backend.pods.learn(pod)
+        return pod
+
+    async def story(cluster: Cluster) -> None:
+        spec = replicas(1) | {"restartPolicy": "OnFailure"}
+        put(cluster, {"pytorchReplicaSpecs": {"Master": spec}})
+        await cluster.run()
+        learn(cluster, 1_000)
+        await cluster.run()
+        pod = learn(cluster, 1_001, deletionTimestamp="2026-01-01T12:00:00Z")
+        if gone == "before the turn":
+            cluster.remove_pod(pod)
+        commands = await cluster.decide()
+        assert [type(each) for each in commands] == [RestartMember]
+        if gone == "before the restart":
+            cluster.remove_pod(pod)
+        cluster.backend.perform(commands)
+        await cluster.run()
+        assert [each.metadata.name for each in cluster.backend.pods.all()] == ["digits-master-0"]
+
+    cluster = play(story)
+    found = [each["message"] for each in cluster.api.announced if each["reason"] == "PyTorchJobRestarting"]
+    assert found == ["PyTorchJob digits is restarting because digits-master-0 is being deleted."]
 
 
 def test_thousands_of_jobs_that_wait_have_few_further_events_when_their_reasons_change() -> None:

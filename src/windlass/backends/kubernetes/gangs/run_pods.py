@@ -33,6 +33,8 @@ class RunPods:
         """Counts changes of `running`."""
         self.failing: set[int] = set()
         """Members whose pods have failed, or are being deleted while they run."""
+        self.last_failing: dict[int, Pod] = {}
+        """The last pod of each member that fails, and of each whose pod failed and is gone without a successor."""
         self.without_image: set[int] = set()
         """Members whose pods wait for an image that cannot be pulled."""
         self.container_restarts = 0
@@ -97,6 +99,10 @@ class RunPods:
             self.changed.add(number)
         return number
 
+    def forget_failures(self) -> None:
+        """Forgets the failing pods that are gone."""
+        self.last_failing = {number: self._pods[number] for number in self.failing}
+
     def mark_all(self) -> None:
         """Marks every pod as changed."""
         self.changed.update(self._pods)
@@ -119,6 +125,10 @@ class RunPods:
             self.container_restarts += _restarts(after) - _restarts(before)
             (self.without_image.add if after is not None and wait_of(after) else self.without_image.discard)(number)
             (self.failing.add if after is not None and _is_failing(after) else self.failing.discard)(number)
+            if number in self.failing and after is not None:
+                self.last_failing[number] = after
+            elif after is not None:
+                self.last_failing.pop(number, None)
         if before is not None and before.metadata.name in self.running and (after is None or not _runs(after)):
             self.running.discard(before.metadata.name)
             self.revision += 1

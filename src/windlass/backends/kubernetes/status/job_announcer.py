@@ -54,6 +54,8 @@ class JobAnnouncer:
                 self._announce(gang, each)
                 known = each.word
             notes.announced[each.topic] = known
+        if RESTARTING in notes.announced and gang.run is not None:
+            gang.run.pods.forget_failures()
 
     def announce_refusal(self, about: ObjectReference, why: str, *, is_new: bool, is_invalid: bool) -> None:
         """Records why a job does not queue, and first that it is created, if it is new."""
