@@ -273,6 +273,50 @@ def test_foreign_objects_are_left_as_they_are_unless_they_are_taken_over(windlas
     windlass("install", "--wait", "0")
 
 
+def test_a_webhook_that_an_operator_has_left_is_named_with_the_command_that_deletes_it(windlass, api, plane):
+    name = "validator.training-operator.kubeflow.org"
+    rule = {"apiGroups": ["kubeflow.org"], "apiVersions": ["v1"], "resources": ["pytorchjobs"]}
+    rule |= {"operations": ["CREATE"]}
+    service = {"namespace": "kubeflow", "name": "training-operator", "path": "/validate"}
+    webhook = {"name": f"pytorchjob.{name}", "clientConfig": {"service": service}, "rules": [rule]}
+    webhook |= {"sideEffects": "None", "admissionReviewVersions": ["v1"]}
+    left = {"metadata": {"name": name}, "webhooks": [webhook]}
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    job = {**sample("PyTorchJob", "digits"), "metadata": {"name": "refused", "namespace": "default"}}
+    api(lambda client: client.post(path, left))
+    try:
+        api(lambda client: until_refused(client, job, refused=True))
+        code, found = verdicts(windlass)
+        complaint = windlass("install", "--wait", "0", "--take-over")[2]
+        assert (code, found["webhooks"]["severity"]) == (1, "error")
+        command = found["webhooks"]["fix"]
+        assert f"; {command}\n" in complaint
+        assert any(each["metadata"]["name"] == name for each in api(lambda client: client.get(path))["items"])
+        kubectl = [find("kubectl"), "--kubeconfig", plane.kubeconfig]
+        subprocess.run([*kubectl, *command.split()[1:]], check=True, capture_output=True)
+    except BaseException:
+        api(lambda client: client.delete(f"{path}/{name}"))
+        raise
+    assert verdicts(windlass)[1]["webhooks"]["severity"] == "ok"
+    api(lambda client: until_refused(client, job, refused=False))
+
+
+async def until_refused(client, job, *, refused):
+    """Waits until the API server refuses a job for a webhook without a server, or no longer does."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await client.post(place(job), job, dryRun="All")
+                is_refused = False
+            except ApiError as error:
+                if "failed calling webhook" not in str(error):
+                    raise
+                is_refused = True
+            if is_refused is refused:
+                return
+            await asyncio.sleep(0.05)
+
+
 @pytest.mark.parametrize("overlay", ["default", "no-crds", "podgroups", "dev"])
 def test_kustomize_builds_every_overlay(overlay):
     kinds = [each["kind"] for each in kustomized(overlay)]

@@ -114,6 +114,8 @@ def install(
 
         async for applied in apply(connection, objects, dry_run=dry_run, take_over=take_over):
             print(f"{_change_label(applied.change, dry_run=dry_run)} {applied.name}", flush=True)
+        if take_over:
+            await _warn_of_webhooks(connection, namespace)
         if wait and not dry_run:
             print("waiting until the API server admits jobs …", file=sys.stderr)
             await wait_until_admitted(connection, namespace, job_kinds(objects))
@@ -123,6 +125,16 @@ def install(
     _run_connected(run_install, context, kubeconfig)
     _report_installation(namespace, dry_run=dry_run, trainer=trainer)
     return ExitCode.OK
+
+
+async def _warn_of_webhooks(connection: Connection, namespace: str) -> None:
+    """Prints which webhooks of Kubeflow's operators refuse jobs, now or later, and the command that deletes each."""
+    from windlass.deploy.install.installation_check import run_check  # noqa: PLC0415 - as above
+    from windlass.deploy.install.webhook_check import check_webhooks  # noqa: PLC0415
+
+    for found in await run_check(check_webhooks, connection, namespace):
+        if found.fix:
+            print(f"{found.severity}: {found.message}; {found.fix}", file=sys.stderr)
 
 
 def _setup(image: str, namespace: str, replicas: int) -> Setup:

@@ -31,6 +31,7 @@ from windlass.deploy.install.readiness import NO_REASON, condition_of, describe_
 from windlass.deploy.install.resources import resource_of
 from windlass.deploy.install.runtime_check import check_runtimes
 from windlass.deploy.install.scheduler_check import check_schedulers
+from windlass.deploy.install.webhook_check import check_webhooks
 from windlass.deploy.labels import VERSION, is_ours
 from windlass.deploy.pod_policy import POD_POLICY, pod_policies
 from windlass.jobs.kubernetes.job_admission import POLICY, is_same_spec
@@ -72,12 +73,12 @@ async def check_installation(connection: Connection, namespace: str, *, whole: b
     )
     if not whole and await _is_bare(connection, namespace):
         parts = (_nothing,)
-    checks = (_clock, *parts, _others, _nodes)
-    results = await asyncio.gather(*(_run_check(check, connection, namespace) for check in checks))
+    checks = (_clock, *parts, _others, check_webhooks, _nodes)
+    results = await asyncio.gather(*(run_check(check, connection, namespace) for check in checks))
     return [*server, *(finding for findings in results for finding in findings)]
 
 
-async def _run_check(check: Check, connection: Connection, namespace: str) -> list[Finding]:
+async def run_check(check: Check, connection: Connection, namespace: str) -> list[Finding]:
     """Findings of one check; an error of the API server becomes a finding."""
     try:
         return await check(connection, namespace)
