@@ -93,8 +93,12 @@ class OperatorPlace:
             raise AssertionError(f"{path} still says {found}") from None
 
     async def phase(self, name: str, phase: str) -> Any:
-        """Details of a job, once its state is this."""
-        return await self.until(f"/v1/jobs/{name}", lambda job: job["phase"] == phase)
+        """Details of a job, once its state is this and its history has the transition to it, which follows later."""
+
+        def is_recorded(job: Any) -> bool:
+            return [job["phase"], *(step["after"] for step in job["transitions"][-1:])] == [phase, phase]
+
+        return await self.until(f"/v1/jobs/{name}", is_recorded)
 
 
 @asynccontextmanager

@@ -186,9 +186,11 @@ def test_an_object_that_is_created_again_at_once_is_a_new_job(tell: Tell) -> Non
         await collect_orphans(place.api, f"{path}/digits")
         await place.api.post(path, manifest)
         assert await running_pods(place) == before
-        job = await place.until(f"/v1/jobs/{job_id}", lambda job: job["phase"] != "Running")
-        assert job["number"] > 1
-        assert unused_gpus(place) == 2
+        job = await place.until(f"/v1/jobs/{job_id}", lambda job: job["number"] > 1)
+        assert job["phase"] != "Running"
+        async with asyncio.timeout(strays.TIMEOUT_S):
+            while unused_gpus(place) != 2:  # noqa: ASYNC110 - polled
+                await asyncio.sleep(0.05)
         assert await running_pods(place) == before
 
     tell(scenario)
