@@ -110,14 +110,14 @@ async def leading(
     script_of: Callable[[Pod], Script] = script_of,
     prepare: Callable[[Api, FakeKubelets], Awaitable[None]] | None = None,
     after: Callable[[Api, FakeKubelets], Awaitable[None]] | None = None,
-    paths: Sequence[str] = (),
+    paths: Sequence[str] = (JOBS, PYTORCHJOBS),
     reasons: bool = False,
 ) -> AsyncIterator[OperatorPlace]:
     """An operator on two nodes of two devices each, with its history in a file of this folder.
 
     `prepare` is called before the operator starts, `after` when it has stopped after a body that raised nothing.
-    `paths`: of the objects that are removed at the end beside nodes, pods, services and jobs. `reasons`: jobs say why
-    they wait, or lack replicas.
+    `paths`: of the objects that are removed at the end beside nodes, pods and services; after an error all jobs are.
+    `reasons`: jobs say why they wait, or lack replicas.
     """
     troubles: list[str] = []
     metrics = OperatorMetrics()
@@ -171,11 +171,13 @@ async def leading(
 
 @asynccontextmanager
 async def _cleared(api: Api, *paths: str) -> AsyncIterator[None]:
-    """Removes the nodes, the pods, the jobs of every kind and the objects of these paths at the end, in any case."""
+    """Removes the nodes, the pods and the objects of these paths at the end; after an error the jobs of every kind."""
     try:
         yield
-    finally:
+    except BaseException:
         await clear(api, *(path(kind) for kind in JOB_KINDS), *paths)
+        raise
+    await clear(api, *paths)
 
 
 async def created(api: Api, path: str, body: object) -> bool:

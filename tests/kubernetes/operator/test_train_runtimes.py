@@ -28,6 +28,10 @@ def is_true(status: dict[str, Any], condition: str) -> bool:
     return any((each["type"], each["status"]) == (condition, "True") for each in status.get("conditions", ()))
 
 
+def reasons_of(status: dict[str, Any]) -> dict[str, str]:
+    return {each["type"]: each["reason"] for each in status.get("conditions", ())}
+
+
 async def repair_unmatched(place: OperatorPlace) -> None:
     """A change of a job that the runtime lacks fails the TrainJob until its spec is repaired."""
     job = trainjob("unmatched", "own", "TrainingRuntime")
@@ -45,7 +49,7 @@ def test_the_runtimes_of_the_cluster_decide_and_a_missing_one_is_awaited(tell) -
     async def story(place: OperatorPlace) -> None:
         # 1. No runtime: the job has failed with the reason, and runs once the edited runtime exists.
         await place.api.post(TRAINJOBS, trainjob("early"))
-        waiting = await until(place, "early", lambda status: bool(status.get("conditions")))
+        waiting = await until(place, "early", lambda status: is_true(status, "Failed"))
         accepted, failed = waiting["conditions"]
         assert (accepted["type"], accepted["reason"], waiting["state"]) == ("Accepted", "Waiting", "Created")
         assert (failed["type"], failed["status"], failed["reason"]) == ("Failed", "True", "TrainingRuntimeNotFound")
@@ -79,9 +83,10 @@ def test_the_runtimes_of_the_cluster_decide_and_a_missing_one_is_awaited(tell) -
         flux["spec"]["mlPolicy"] = {"numNodes": 1, "flux": {}}
         await place.api.post(CLUSTER_RUNTIMES, flux)
         await place.api.post(TRAINJOBS, trainjob("flux", "flux"))
-        status = await until(place, "flux", lambda status: is_true(status, "Failed"))
-        reasons = {each["type"]: each["reason"] for each in status["conditions"]}
-        assert reasons == {"Accepted": "Invalid", "Failed": "TrainingRuntimeNotSupported"}
+        reasons = {"Accepted": "Invalid", "Failed": "TrainingRuntimeNotSupported"}
+        # the job may be seen before its runtime
+        status = await until(place, "flux", lambda status: reasons_of(status) == reasons)
+        assert is_true(status, "Failed")
         await repair_unmatched(place)
         # 4. The time to live is the JobSet's: the pods are deleted, and the job stays.
         short = runtime("short", "short:1", 1)
