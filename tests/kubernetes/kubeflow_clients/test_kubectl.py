@@ -41,9 +41,11 @@ def job(kubectl: Kubectl, request: pytest.FixtureRequest) -> Iterator[str]:
     """A running job, deleted at the end of the test."""
     name = request.function.__name__.split("_")[1][:12]
     kubectl("apply", "-f", "-", stdin=manifest(name))
-    kubectl("wait", f"ptj/{name}", "--for=condition=Running", "--timeout=60s")
-    yield name
-    kubectl("delete", "ptj", name, "--ignore-not-found")
+    try:
+        kubectl("wait", f"ptj/{name}", "--for=condition=Running", "--timeout=60s")
+        yield name
+    finally:
+        kubectl("delete", "ptj", name, "--ignore-not-found")
 
 
 def test_get_shows_the_state_of_a_job(kubectl, job):
@@ -104,16 +106,22 @@ def test_orphaned_pods_outlive_the_job(kubectl, job):
     kubectl("delete", "pods", *before, "--grace-period=0", "--force")
 
 
-def test_cordon_keeps_new_pods_off_a_node(kubectl, job):
+@pytest.fixture
+def cordoned(kubectl: Kubectl) -> Iterator[str]:
+    """A node that is uncordoned at the end of the test, and the job `other` deleted."""
     kubectl("cordon", "n1")
+    yield "n1"
+    kubectl("delete", "ptj", "other", "--ignore-not-found")
+    kubectl("uncordon", "n1")
+
+
+def test_cordon_keeps_new_pods_off_a_node(kubectl, job, cordoned):
     kubectl("apply", "-f", "-", stdin=manifest("other"))
     kubectl("wait", "ptj/other", "--for=condition=Running", "--timeout=60s")
     label = "training.kubeflow.org/job-name=other"
     nodes = kubectl("get", "pods", "-l", label, "-o", "jsonpath={.items[*].spec.nodeName}").split()
     assert set(nodes) == {"n2"}
     kubectl("wait", f"ptj/{job}", "--for=condition=Running", "--timeout=1s")
-    kubectl("uncordon", "n1")
-    kubectl("delete", "ptj", "other")
 
 
 def test_explain_describes_a_field(kubectl, cluster):
