@@ -56,8 +56,8 @@ def _grant(plane: ControlPlane) -> None:
 
 
 def _renamed(manifest: Manifest) -> Manifest:
-    """Names of its own for what is in the whole cluster: an installation in it has the usual ones."""
-    if not manifest["kind"].startswith("Cluster"):
+    """Names of its own for roles and bindings: an installation has the usual ones, and its removal deletes them."""
+    if not manifest["kind"].endswith(("Role", "RoleBinding")):
         return manifest
     name = f"{manifest['metadata']['name']}-of-tests"
     reference = {"roleRef": {**manifest["roleRef"], "name": name}} if "roleRef" in manifest else {}
