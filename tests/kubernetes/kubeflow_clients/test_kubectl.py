@@ -107,15 +107,16 @@ def test_orphaned_pods_outlive_the_job(kubectl, job):
 
 
 @pytest.fixture
-def cordoned(kubectl: Kubectl) -> Iterator[str]:
-    """A node that is uncordoned at the end of the test, and the job `other` deleted."""
-    kubectl("cordon", "n1")
-    yield "n1"
+def uncordoned(kubectl: Kubectl) -> Iterator[None]:
+    """Uncordon the node at the end of the test, and delete the job `other`."""
+    yield
     kubectl("delete", "ptj", "other", "--ignore-not-found")
     kubectl("uncordon", "n1")
 
 
-def test_cordon_keeps_new_pods_off_a_node(kubectl, job, cordoned):
+@pytest.mark.usefixtures("uncordoned")
+def test_cordon_keeps_new_pods_off_a_node(kubectl, job):
+    kubectl("cordon", "n1")
     kubectl("apply", "-f", "-", stdin=manifest("other"))
     kubectl("wait", "ptj/other", "--for=condition=Running", "--timeout=60s")
     label = "training.kubeflow.org/job-name=other"
