@@ -3,7 +3,8 @@
 An instance occupies adjacent slices and begins at one of its profile's start slices. So it can fit only in certain
 places, whatever the sum of free slices: two free slices that are not adjacent hold no 2g instance. A bit mask states
 the free slices of a GPU. Source: NVIDIA MIG User Guide, "Supported MIG profiles", and the output of
-`nvidia-smi mig -lgipp`. The variants with media extensions (+me) and graphics (+gfx) are left out: a GPU has one of
+`nvidia-smi mig -lgipp`; profiles of the H100 NVL, H20, GH200, B200 and B300: the GPU Operator's
+`default-mig-parted-config`. The variants with media extensions (+me) and graphics (+gfx) are left out: a GPU has one of
 each, in the places of the plain ones.
 """
 
@@ -110,7 +111,12 @@ GEOMETRIES: Mapping[str, Geometry] = MappingProxyType(
             _eight("A100-40GB", "7g.40gb", "4g.20gb", "3g.20gb", "2g.10gb", "1g.10gb", "1g.5gb"),
             _eight("A100-80GB", *_OF_80),
             _eight("H100-80GB", *_OF_80),
+            _eight("H100-94GB", "7g.94gb", "4g.47gb", "3g.47gb", "2g.24gb", "1g.24gb", "1g.12gb"),
+            _eight("H20-96GB", "7g.96gb", "4g.48gb", "3g.48gb", "2g.24gb", "1g.24gb", "1g.12gb"),
+            _eight("GH200-96GB", "7g.96gb", "4g.48gb", "3g.48gb", "2g.24gb", "1g.24gb", "1g.12gb"),
             _eight("H200-141GB", "7g.141gb", "4g.71gb", "3g.71gb", "2g.35gb", "1g.35gb", "1g.18gb"),
+            _eight("B200-180GB", "7g.180gb", "4g.90gb", "3g.90gb", "2g.45gb", "1g.45gb", "1g.23gb"),
+            _eight("B300-269GB", "7g.269gb", "4g.135gb", "3g.135gb", "2g.67gb", "1g.67gb", "1g.34gb"),
             Geometry(
                 "A30-24GB",
                 4,
@@ -124,7 +130,7 @@ GEOMETRIES: Mapping[str, Geometry] = MappingProxyType(
     }
 )
 
-_ONE_SIZE = ("A30", "H200")
+_ONE_SIZE = ("A30", "H20", "H200", "B200", "B300")
 """Models with a single memory size; the names of all others must state the size."""
 _WORDS = re.compile(r"[A-Z0-9]+")
 

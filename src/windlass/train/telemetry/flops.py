@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 PEAK: Mapping[str, float] = {
+    "B300": 2250e12,  # DGX B300 data sheet, 2025: as B200 in bf16
     "B200": 2250e12,  # DGX B200 data sheet, 2024: 72 PFLOPS of 8 GPUs in fp8 with sparsity, a quarter of that
     "GB200": 2500e12,  # GB200 NVL72 data sheet, 2024: 5 PFLOPS with sparsity
     "H200": 989e12,  # H200 data sheet, 2024: 1,979 with sparsity
