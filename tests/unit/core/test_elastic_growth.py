@@ -12,6 +12,7 @@ from windlass.core.model.node import Topology
 from windlass.core.model.plan import Resize
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
+from windlass.core.model.resources import GPU_TYPE
 from windlass.core.model.status import Placement
 from windlass.core.placement.elastic_resizing import place_largest
 from windlass.core.preemption.elastic_growth import IdleCapacity, find_growth, next_growth_at
@@ -120,3 +121,31 @@ def test_a_gang_grows_only_in_its_required_domain() -> None:
 def test_each_gang_grows_into_what_the_one_before_left() -> None:
     first, second = elastic(1, {"n1": 1}, most=3, since=1), elastic(2, {"n1": 1}, most=9, since=2)
     assert sizes(find_growth(idle(ledger_of(nodes(1, gpu=6), first, second)))) == {"r-1": 3, "r-2": 3}
+
+
+def in_place(run: RunningGang, count: int, most: int, **more) -> RunningGang:
+    """The gang as its only role grows in place from `count` to `most` replicas."""
+    role = replace(run.demands[0], count=count, max_count=most, grows_in_place=True, **more)
+    return replace(run, demands=(role,))
+
+
+def test_a_gang_grows_in_place_although_the_node_of_a_replica_is_gone() -> None:
+    ledger = ledger_of(nodes(2, gpu=4), in_place(running(1, {"n2": 1, "removed": 1}), 2, most=3))
+    (resize,) = find_growth(idle(ledger))
+    assert resize.placement == Placement({"worker": ("n2", "removed", "n2")})
+
+
+def test_growth_in_place_stays_in_the_domain_of_the_nodes_that_are_left() -> None:
+    racks = [node("n1", 4, place=("r1",)), node("n2", 2, place=("r2",)), node("n3", 2, place=("r2",))]
+    near = TopologyRequest("rack")
+    ledger = Ledger(racks, [], Topology(("rack",)))
+    ledger.hold(in_place(running(1, {"removed": 1, "n3": 1}), 2, most=5, topology=near))
+    (resize,) = find_growth(idle(ledger))
+    assert resize.placement == Placement({"worker": ("removed", "n3", "n2", "n2", "n3")})
+
+
+def test_a_role_without_replicas_grows_on_any_of_its_gpu_models() -> None:
+    machines = [node("old", 2, **{GPU_TYPE: "a100"}), node("new", 4, **{GPU_TYPE: "h100"})]
+    run = in_place(running(1, {}), 0, most=3, gpu_types=("a100", "h100"))
+    (resize,) = find_growth(idle(ledger_of(machines, replace(run, placement=Placement({"worker": ()})))))
+    assert resize.placement == Placement({"worker": ("new", "new", "new")})

@@ -187,24 +187,24 @@ class _Room:
             closed |= foreign
         occupied = ExclusiveRows()
         for demand in each.run.demands:
-            names = each.run.placement.nodes.get(demand.role, ())
-            occupied.add(demand, [self._table.row[name] for name in names], len(self._table.nodes))
+            occupied.add(demand, _rows(self._table, each.run, demand.role), len(self._table.nodes))
         held = occupied.closed_to(each.role)
         closed |= False if held is None else held
         near = each.role.topology
         level = None if near is None else level_number(self._table, near.level)
         if near is not None and near.required and level is not None:
             domains = self._table.domains[:, level]
-            mine = {int(domains[self._table.row[name]]) for name in each.run.placement.nodes[each.role.role]}
+            rows = _rows(self._table, each.run, each.role.role) or _rows(self._table, each.run)
+            mine = set(domains[rows].tolist())
             closed |= ~np.isin(domains, list(mine)) if len(mine) == 1 else True
         return closed
 
     def _more_of(self, each: _Candidate) -> Demand:
-        """Returns the role of additional replicas: on the present GPU model. `_closed` limits the nodes."""
+        """Returns the role of additional replicas: on the GPU model of the present ones. `_closed` limits the nodes."""
         types = each.role.gpu_types
-        if len(types) > 1:
-            first = self._table.nodes[self._table.row[each.run.placement.nodes[each.role.role][0]]]
-            types = (first.labels.get(GPU_TYPE, types[0]),)
+        present = _rows(self._table, each.run, each.role.role) if len(types) > 1 else []
+        if present:
+            types = (self._table.nodes[present[0]].labels.get(GPU_TYPE, types[0]),)
         return replace(each.role, topology=None, gpu_types=types)
 
     def _has_quota(self, each: _Candidate, count: int) -> bool:
@@ -218,6 +218,12 @@ class _Room:
         return self._spoken_for is None or not blocked_by_claims(self._spoken_for, run.queue, amounts)
 
 
+def _rows(table: NodeTable, run: RunningGang, role: str | None = None) -> list[int]:
+    """Returns the rows of a role's replicas, or of all; a gang that grows in place may have some on removed nodes."""
+    names = run.placement.distinct() if role is None else run.placement.nodes.get(role, ())
+    return [table.row[name] for name in names if name in table.row]
+
+
 def _times(role: Demand, count: int) -> dict[str, int]:
     return {name: amount * count for name, amount in role.resources.items()}
 
@@ -228,9 +234,10 @@ def _merged_placement(table: NodeTable, each: _Candidate, more: Placement) -> Pl
     Replicas that are added in place come last.
     """
     role, old = each.role.role, each.run.placement
-    names = (*old.nodes[role], *more.nodes[role])
-    by_row = sorted(range(len(names)), key=lambda number: table.row[names[number]])
-    order = range(len(names)) if each.role.grows_in_place else by_row
+    names = (*old.nodes.get(role, ()), *more.nodes[role])
+    order = list(range(len(names)))
+    if not each.role.grows_in_place:
+        order.sort(key=lambda number: table.row[names[number]])
     nodes = {**old.nodes, role: tuple(names[number] for number in order)}
     if role not in old.devices and role not in more.devices:
         return Placement(nodes, old.devices)
@@ -239,4 +246,4 @@ def _merged_placement(table: NodeTable, each: _Candidate, more: Placement) -> Pl
 
 
 def _devices(placement: Placement, role: str) -> Sequence[tuple[int, ...]]:
-    return placement.devices.get(role) or ((),) * len(placement.nodes[role])
+    return placement.devices.get(role) or ((),) * len(placement.nodes.get(role, ()))
