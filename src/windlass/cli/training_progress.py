@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from windlass.cli.terminal.formatting import format_amount, format_duration, pluralize
+from windlass.cli.terminal.formatting import format_duration, pluralize
+from windlass.core.model.resources import format_readable
 
 Json = dict[str, Any]
 _ENDED = ("Succeeded", "Failed")
@@ -38,7 +39,7 @@ def _step(progress: Json) -> str:
         format_pace(progress) and f"{format_pace(progress)} per step{_split(progress)}",
         format_rate(progress) and f"{format_rate(progress)} samples/s",
         f"MFU {progress['utilisation']:.1%}" if progress["utilisation"] is not None else "",
-        f"{format_amount('memory', int(progress['memory']))} peak memory" if progress["memory"] else "",
+        f"{format_readable('memory', int(progress['memory']))} peak memory" if progress["memory"] else "",
         f"{format_duration(progress['eta'])} left" if progress["eta"] else "",
     ]
     return ", ".join(filter(None, parts))

@@ -229,7 +229,6 @@ def test_amounts():
         formatting.format_resources({"cpu": 1_500, "memory": 3 << 29, "gpu": 2, "nic": 0})
         == "1500m cpu, 1.5Gi memory, 2 gpu"
     )
-    assert formatting.format_amount("memory", 1_023) == "1023"
     assert (
         formatting.pluralize(1, "reply", "replies") + formatting.pluralize(2, "reply", "replies") == "1 reply2 replies"
     )

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.model.resources import MAX_AMOUNT, QuantityError, add, format_quantity, multiply, parse_quantity
+from windlass.core.model.resources import (
+    MAX_AMOUNT,
+    QuantityError,
+    add,
+    format_quantity,
+    format_readable,
+    multiply,
+    parse_quantity,
+)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +60,28 @@ def test_excessive_amounts_saturate() -> None:
 @given(st.sampled_from(["cpu", "memory", "gpu"]), st.integers(0, MAX_AMOUNT))
 def test_a_written_quantity_reads_back(resource: str, amount: int) -> None:
     assert parse_quantity(resource, format_quantity(resource, amount)) == amount
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (0, "0"),
+        (1_023, "1023"),
+        (16 << 30, "16Gi"),
+        (3 << 29, "1.5Gi"),
+        (1_500 << 20, "1500Mi"),
+        (263_846_912 << 10, "251.6Gi"),  # a node's memory, as its kubelet reports it
+        ((16 << 30) - 1, "15.99Gi"),
+        (2_000 << 40, "2000Ti"),
+    ],
+)
+def test_amounts_for_people_have_at_most_four_digits(amount: int, text: str) -> None:
+    assert format_readable("memory", amount) == text
+
+
+def test_no_amount_for_people_is_larger_than_it_is() -> None:
+    for amount in range((1 << 30) - 3, (1 << 40), 977_777_777):
+        assert parse_quantity("memory", format_readable("memory", amount)) <= amount
 
 
 @pytest.mark.parametrize("resource", ["memory", "ephemeral-storage", "hugepages-2Mi"])

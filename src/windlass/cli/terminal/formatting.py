@@ -6,9 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from windlass.core.model.resources import MEMORY, PODS, format_quantity
+from windlass.core.model.resources import PODS, format_readable
 
-_BYTES = (MEMORY, "ephemeral-storage")
 _LEVELS = ((86_400_000, "d", 3_600_000, "h"), (3_600_000, "h", 60_000, "m"), (60_000, "m", 1_000, "s"))
 
 
@@ -44,17 +43,7 @@ def format_start(at: int | None, sure: str, now: int | None = None) -> str:
 def format_resources(resources: Mapping[str, int]) -> str:
     """Returns "4 cpu, 16Gi memory, 2 gpu". The number of pods is left out: jobs do not request it."""
     shown = {name: value for name, value in resources.items() if value and name != PODS}
-    return ", ".join(f"{format_amount(name, value)} {name}" for name, value in shown.items())
-
-
-def format_amount(resource: str, value: int) -> str:
-    """Returns one amount; bytes are rounded to four digits."""
-    if resource not in _BYTES:
-        return format_quantity(resource, value)
-    for power, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
-        if value >= 1 << power:
-            return f"{value / (1 << power):.4g}{unit}"
-    return str(value)
+    return ", ".join(f"{format_readable(name, value)} {name}" for name, value in shown.items())
 
 
 def state_name(job: Mapping[str, Any]) -> str:

@@ -22,7 +22,6 @@ from windlass.cli.target import (
     warn_if_offline,
 )
 from windlass.cli.terminal.formatting import (
-    format_amount,
     format_duration,
     format_resources,
     format_start,
@@ -32,6 +31,7 @@ from windlass.cli.terminal.formatting import (
     state_name,
 )
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, WatchOption, watch_rows
+from windlass.core.model.resources import format_readable
 
 Row = dict[str, Any]
 _COLOURS = {
@@ -131,7 +131,7 @@ def _gpus(row: Row) -> str:
 def _use(row: Row, resource: str) -> str:
     capacity = row["capacity"].get(resource, 0)
     return (
-        f"{format_amount(resource, row['used'].get(resource, 0))}/{format_amount(resource, capacity)}"
+        f"{format_readable(resource, row['used'].get(resource, 0))}/{format_readable(resource, capacity)}"
         if capacity
         else "-"
     )

@@ -9,8 +9,9 @@ import typer
 
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.target import NamespaceOption, NoColorOption, OnOption, StateOption, controller_client, uses_color
-from windlass.cli.terminal.formatting import format_amount, format_resources
+from windlass.cli.terminal.formatting import format_resources
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, WatchOption, show, watch_value
+from windlass.core.model.resources import format_readable
 
 Row = dict[str, Any]
 _DEFAULTS = ("gpu", "cpu", "memory")
@@ -54,7 +55,7 @@ def _default_resource(rows: list[Row]) -> str:
 
 def _listing(resource: str) -> Listing:
     def column(part: str) -> Column:
-        return Column(part.upper(), lambda row: format_amount(resource, row[part].get(resource, 0)), right=True)
+        return Column(part.upper(), lambda row: format_readable(resource, row[part].get(resource, 0)), right=True)
 
     return Listing(
         (
@@ -74,4 +75,4 @@ def _listing(resource: str) -> Listing:
 
 
 def _quota(row: Row, resource: str) -> str:
-    return format_amount(resource, row["quota"][resource]) if resource in row["quota"] else "-"
+    return format_readable(resource, row["quota"][resource]) if resource in row["quota"] else "-"

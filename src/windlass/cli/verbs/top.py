@@ -22,9 +22,10 @@ from windlass.cli.target import (
     uses_color,
     warn_if_offline,
 )
-from windlass.cli.terminal.formatting import format_amount, format_duration, shorten, state_name
+from windlass.cli.terminal.formatting import format_duration, shorten, state_name
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, watch_rows
 from windlass.cli.training_progress import format_loss, format_pace, format_rate, format_steps
+from windlass.core.model.resources import format_readable
 
 Row = dict[str, Any]
 _RUNNING = "Admitted,Running,Restarting"
@@ -41,7 +42,7 @@ def _progress(row: Row) -> Row:
 
 
 def _bytes(value: float | None) -> str:
-    return format_amount("memory", int(value)) if value else "-"
+    return format_readable("memory", int(value)) if value else "-"
 
 
 def _last_sign(row: Row) -> str:

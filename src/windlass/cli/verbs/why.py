@@ -22,7 +22,6 @@ from windlass.cli.target import (
     warn_if_offline,
 )
 from windlass.cli.terminal.formatting import (
-    format_amount,
     format_duration,
     format_start,
     format_time,
@@ -42,6 +41,7 @@ from windlass.cli.terminal.output import (
     watch_value,
 )
 from windlass.cli.verbs.status import headline
+from windlass.core.model.resources import format_readable
 
 Json = dict[str, Any]
 _NODES_SHOWN = 20
@@ -191,7 +191,7 @@ def _print_nodes(found: Json, unit: str, *, paint: bool) -> None:
     rows = sorted(found["nodes"], key=lambda node: (bool(node["cause"]), -node["fits"], -node["free"]))
     cells: dict[str, Callable[[Json], str]] = {
         f"FREE {unit.upper()}".strip(): lambda row: (
-            f"{format_amount(unit, row['free'])}/{format_amount(unit, row['capacity'])}"
+            f"{format_readable(unit, row['free'])}/{format_readable(unit, row['capacity'])}"
         ),
         "FITS": lambda row: pluralize(row["fits"], "replica"),
         "REASON": lambda row: row["cause"] or (f"held for {row['held_for']}" if row["held_for"] else ""),
@@ -205,6 +205,6 @@ def _print_nodes(found: Json, unit: str, *, paint: bool) -> None:
 def _holder_line(each: Json, unit: str, now: int) -> str:
     """Returns the job that holds nodes, what it holds, and when it ends at the latest."""
     ends = f"by {format_time(each['ends_by'], now)}" if each["ends_by"] else "has no time limit"
-    where = ", ".join(f"{format_amount(unit, held)} on {node}" for node, held in each["nodes"][:4])
+    where = ", ".join(f"{format_readable(unit, held)} on {node}" for node, held in each["nodes"][:4])
     more = f" and {len(each['nodes']) - 4} more nodes" if len(each["nodes"]) > 4 else ""
-    return f"{each['job_id']}: {format_amount(unit, each['amount'])} {unit} ({where}{more}), {ends}"
+    return f"{each['job_id']}: {format_readable(unit, each['amount'])} {unit} ({where}{more}), {ends}"

@@ -45,6 +45,7 @@ _SUFFIX = {
 _BINARY = tuple((1024**power, letter) for power, letter in reversed(list(enumerate("KMGTPE", start=1))))
 """Sorted, the largest first."""
 _IN_BYTES = (MEMORY, "ephemeral-storage")
+_READABLE_DIGITS = 4
 _UNITS_PER_WHOLE = {CPU: 1000}
 
 
@@ -99,11 +100,28 @@ def format_quantity(resource: str, amount: int) -> str:
     """Formats an amount in the shortest exact way: the inverse of `parse_quantity`."""
     if resource == CPU:
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
-    if resource in _IN_BYTES or resource.startswith("hugepages-"):
+    if _is_in_bytes(resource):
         for size, letter in _BINARY if amount else ():
             if amount % size == 0:
                 return f"{amount // size}{letter}i"
     return str(amount)
+
+
+def format_readable(resource: str, amount: int) -> str:
+    """Formats an amount for people, in at most four digits: "1.5Gi", "1500Mi". Rounds down where none are exact."""
+    exact = format_quantity(resource, amount)
+    if not _is_in_bytes(resource) or amount < _BINARY[-1][0]:
+        return exact
+    size, letter = next(each for each in _BINARY if amount >= each[0])
+    decimals: int = 10 ** max(_READABLE_DIGITS - len(str(amount // size)), 0)
+    is_rounded = amount * decimals % size
+    if is_rounded and len(exact.rstrip("KMGTPEi")) <= _READABLE_DIGITS:
+        return exact
+    return f"{amount * decimals // size / decimals:.15g}{letter}i"
+
+
+def _is_in_bytes(resource: str) -> bool:
+    return resource in _IN_BYTES or resource.startswith("hugepages-")
 
 
 def add(left: Resources, right: Resources) -> dict[str, int]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from windlass.core.model.gang import Demand
 from windlass.core.model.job import Job
 from windlass.core.model.node import Node
-from windlass.core.model.resources import GPU, GPU_MILLI, Resources, format_quantity, is_exclusive
+from windlass.core.model.resources import GPU, GPU_MILLI, Resources, format_readable, is_exclusive
 from windlass.core.model.status import Placement
 
 
@@ -77,5 +77,5 @@ def _shortage(resource: str, wanted: Mapping[str, int], node: Node, held: Resour
     left = max(node.capacity.get(resource, 0) - taken, 0)
     if needed <= left:
         return ""
-    free, more = format_quantity(resource, left), format_quantity(resource, needed)
+    free, more = format_readable(resource, left), format_readable(resource, needed)
     return f"node {node.name} has {free} {resource} left, and {more} are needed"

@@ -10,7 +10,7 @@ import numpy as np
 
 from windlass.core.model.gang import Demand, is_placed_elsewhere
 from windlass.core.model.reasons import CauseCount, Reason, Verdict, format_count
-from windlass.core.model.resources import PODS, format_quantity
+from windlass.core.model.resources import PODS, format_readable
 from windlass.core.model.snapshot import Amounts, NodeTable
 from windlass.core.nodes.allocation import allocate_grant
 from windlass.core.nodes.exclusive_rows import ExclusiveRows
@@ -171,12 +171,12 @@ def capacity_verdict(short: Shortage) -> Verdict:
     """Returns the verdict of a gang that would fit if enough running gangs had ended."""
     reason = Reason.TOPOLOGY_PLACEMENT_FAILED if short.enough else Reason.WAITING_FOR_QUOTA
     unit, count = short.resource, short.demand.count
-    free = format_quantity(unit, short.free)
+    free = format_readable(unit, short.free)
     where = f"{free} free on {_nodes(short.nodes_with_free)}" if short.free else "none free"
     if count > 1:
         room = f", room for {short.fits} of {count}" if short.free else ""
     else:
-        room = f", at most {format_quantity(unit, short.freest)} on one" if short.nodes_with_free > 1 else ""
+        room = f", at most {format_readable(unit, short.freest)} on one" if short.nodes_with_free > 1 else ""
     if short.demand.whole_node:
         where, room = f"{short.fits} of {_nodes(short.eligible)} empty", ""
     if short.near:
@@ -226,7 +226,7 @@ def format_wanted(short: Shortage) -> str:
 
 def format_amount(resource: str, amount: int) -> str:
     """Formats an amount: "8 gpu", "512Gi memory"."""
-    return f"{format_quantity(resource, amount)} {resource}"
+    return f"{format_readable(resource, amount)} {resource}"
 
 
 def format_amounts(resources: Mapping[str, int]) -> str:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from windlass.core.model.job import DEFAULT_QUEUE
 from windlass.core.model.queue import Queue
 from windlass.core.model.reasons import Reason, Verdict
-from windlass.core.model.resources import GPU, GPU_MILLI, format_quantity
+from windlass.core.model.resources import GPU, GPU_MILLI, format_readable
 from windlass.core.queues.queue_tree import Amounts, Tree, charge
 from windlass.core.queues.usage import QueueUsage
 
@@ -263,7 +263,7 @@ def format_amount(resource: str, amount: int) -> str:
     """Formats an amount in the units of `queue_tree.charge`."""
     if resource == GPU:
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount / 1000:g}"
-    return format_quantity(resource, amount)
+    return format_readable(resource, amount)
 
 
 def _amount(resource: str, amount: int) -> str:
