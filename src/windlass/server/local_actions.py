@@ -59,12 +59,11 @@ class LocalActions:
             known := find_repeated(request.key, self._controller.states.values(), self._backend.store)
         ):
             return known
-        batch = number_jobs(
-            request, self._backend.reserve(len(request.submissions)), partial(resolve_name, self._backend.store)
-        )
+        batch = number_jobs(request, self._backend.next_number, partial(resolve_name, self._backend.store))
         for job in {id(arrival.job): arrival.job for arrival in batch.jobs}.values():
             if no := self._controller.refusal(job):
                 raise ApiError(ErrorCode.REFUSED, f"{job.name} can never run here: {no.message}", _suggest_fix(job, no))
+        self._backend.reserve(len(request.submissions))
         origin = SubmissionOrigin(request.environment, request.owner)
         promises = [self._backend.inject(arrival, origin) for arrival in batch.jobs]
         await self._commit(promises, undo=[arrival.job_id for arrival in batch.jobs])

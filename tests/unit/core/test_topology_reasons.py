@@ -38,6 +38,15 @@ def verdict(ledger, *demands):
 BUSY = {"n1": 1, "n3": 1, "n5": 1, "n7": 1}
 
 
+def test_a_refusal_states_memory_as_people_write_it():
+    as_kubelets_report = [node(name, memory=263_846_912 << 10) for name in ("n1", "n2")]
+    ledger = ledger_of(as_kubelets_report)
+    ledger.hold(replace(running(1, {"n2": 1}), demands=(demand(1, 1, memory=100 << 30),)))
+    assert verdict(ledger, demand(2, 1, memory=200 << 30)).message == (
+        "needs 2×200Gi memory as one gang: 403.2Gi free on 2 nodes, room for 1 of 2"
+    )
+
+
 def test_the_largest_domain_is_named_with_its_room():
     answer = verdict(cluster(running(1, BUSY)), *near(demand(2, 8)))
     assert answer.reason is Reason.TOPOLOGY_PLACEMENT_FAILED

@@ -82,6 +82,10 @@ class FakeBackend:
     def perform(self, commands: Sequence[Command]) -> None:
         self.performed += commands
 
+    @property
+    def next_number(self) -> int:
+        return self._number
+
     def reserve(self, count: int = 1) -> int:
         self._number += count
         return self._number - count

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from windlass.backends.local.submission_origins import clients_of_living_jobs, environment_of
@@ -58,6 +60,13 @@ def test_an_impossible_job_refuses_the_whole_request(daemon, job):
     assert "4" in message  # the largest job that would fit
     assert on_record(daemon) == []
     assert daemon.backend.performed == []
+
+
+def test_refused_requests_use_up_no_job_numbers(daemon, job):
+    (first,) = daemon.submit(job("fits"))
+    assert daemon.hand_in(job("fits"), job("never", gpu=5)).status == 422
+    assert daemon.hand_in(replace(job(), after=(Dependency("unknown"),))).status == 404
+    assert (first, *daemon.submit(job("fits"))) == ("fits-1", "fits-2")
 
 
 @pytest.mark.parametrize(

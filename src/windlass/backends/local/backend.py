@@ -193,6 +193,11 @@ class LocalBackend:
 
     # --- for the API ---------------------------------------------------------------------------------
 
+    @property
+    def next_number(self) -> int:
+        """The number of the next job."""
+        return self._next_number
+
     def reserve(self, count: int = 1) -> int:
         """Returns the first of `count` numbers for jobs about to be injected."""
         first = self._next_number
