@@ -110,10 +110,17 @@ class Cluster:
             TRAINING, manifest | {"spec": {"image": "x", "command": "torchrun train.py", **spec}}
         )
 
-    def put_pod(self, name: str, gpus: int, node: str = "", scheduler: str = "another", **about: Any) -> Pod:
+    def put_pod(
+        self, name: str, gpus: int, node: str = "", scheduler: str = "another", priority: int = 0, **about: Any
+    ) -> Pod:
         """A pod of other writers; with `scheduler="windlass"` an external gang of its own."""
         container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
-        spec = {"schedulerName": scheduler, "containers": [container], **({"nodeName": node} if node else {})}
+        spec = {
+            "schedulerName": scheduler,
+            "containers": [container],
+            "priority": priority,
+            **({"nodeName": node} if node else {}),
+        }
         named = {"namespace": "ml", "name": name, "uid": f"uid-{name}", "resourceVersion": self._version(), **about}
         pod = msgspec.convert({"metadata": named, "spec": spec, "status": {"phase": "Pending"}}, Pod)
         self.backend.pods.learn(pod)

@@ -123,6 +123,7 @@ class ExternalGangControl:
         self._callbacks.inject(
             JobEvent(gang.id, PreemptionRefused(allocation.generation, f"{pod.metadata.name}: {why}"))
         )
+        self._mark(gang)  # its start was held back by the stop
 
     def hold(self, gang: ExternalGang, allocation: Allocation) -> None:
         """Records that a gang holds its nodes."""
