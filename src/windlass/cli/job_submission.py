@@ -102,7 +102,9 @@ def _refuse_folder(words: Sequence[str]) -> None:
 
 
 def check_program(options: RunOptions, words: Sequence[str], file: str | None) -> None:
-    """Raises UsageError if a command's first word names a file that does not exist: a path, or a .py or .sh file.
+    """Raises UsageError if a command's first word names a file that does not exist, or one that cannot be run.
+
+    A file is a path, a .py or .sh file, or any other file of the job's folder whose name is no program on PATH.
 
     The folder of a job file's command is in the file, and a job that waits for others may need a file that they write:
     these are not checked.
@@ -111,11 +113,34 @@ def check_program(options: RunOptions, words: Sequence[str], file: str | None) -
     if file is not None or options.after or not words:
         return
     is_path = "/" in words[0]
-    if not is_path and (not words[0].endswith(_SCRIPTS) or shutil.which(words[0])):
+    if not is_path and shutil.which(words[0]):
         return
     program = Path(current_folder(), Path(options.workdir or "").expanduser(), words[0])
-    if not program.exists():
+    if (is_path or words[0].endswith(_SCRIPTS)) and not program.exists():
         raise UsageError(f"there is no file {program}\ncorrect its path, or the job's folder (--workdir)")
+    if program.is_file() and not words[0].endswith(".py"):
+        _check_executable(program, words[0], is_path=is_path)
+
+
+def _check_executable(program: Path, word: str, *, is_path: bool) -> None:
+    if not os.access(program, os.X_OK):
+        if _is_script(program):
+            fix = f"name its interpreter (sh {word}), or make it executable (chmod +x {program})"
+        else:
+            fix = "write a command (python train.py) or a job file (job.yaml)"
+        raise UsageError(f"{program} is no program: it is not executable\n{fix}")
+    if not is_path:
+        raise UsageError(f"{word} is no program on PATH, but a file in the job's folder\nwrite ./{word}")
+
+
+def _is_script(program: Path) -> bool:
+    if program.suffix == ".sh":
+        return True
+    try:
+        with program.open("rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
 
 
 def local_command(words: Sequence[str]) -> tuple[str, ...]:

@@ -199,6 +199,41 @@ def test_a_missing_file_is_an_error_before_a_job_is_submitted(
     assert daemon.asked == []
 
 
+@pytest.mark.parametrize("verb", ["run", "submit"])
+@pytest.mark.parametrize(
+    ("word", "text", "mode", "error"),
+    [
+        (
+            "README.md",
+            "# A project",
+            0o644,
+            "{path} is no program: it is not executable\nwrite a command (python train.py)",
+        ),
+        ("./data.csv", "1,2", 0o644, "{path} is no program: it is not executable\nwrite a command (python train.py)"),
+        (
+            "start.sh",
+            "sleep 1",
+            0o644,
+            "{path} is no program: it is not executable\nname its interpreter (sh start.sh)",
+        ),
+        ("./go", "#!/bin/sh", 0o644, "{path} is no program: it is not executable\nname its interpreter (sh ./go)"),
+        (
+            "start.sh",
+            "#!/bin/sh",
+            0o755,
+            "start.sh is no program on PATH, but a file in the job's folder\nwrite ./start.sh",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_a_program_is_an_error(daemon, windlass, tmp_path, verb, word, text, mode, error):
+    (tmp_path / word).write_text(text)
+    (tmp_path / word).chmod(mode)
+    ran = windlass(verb, "--workdir", str(tmp_path), "--", word)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"windlass: {error.format(path=tmp_path / word)}")
+    assert daemon.asked == []
+
+
 @pytest.mark.parametrize(
     "words", [("true",), ("--after", "build", "--", "./built"), ("--workdir", "project", "--", "./train.py")]
 )
