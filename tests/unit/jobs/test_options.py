@@ -127,6 +127,10 @@ def test_the_launcher_can_be_given():
         ({"time": "90"}, "--time: expects a duration; 90 of what? Write 90s, 90m or 90h"),
         ({"time": "0s"}, "--time: expects more than no time at all; leave it out (or null) for no limit"),
         ({"nodes": "0"}, "--nodes: expects a whole number from 1 to 100000, not 0"),
+        (
+            {"gpus": 0.5},
+            "--gpus: expects a whole number from 0 to 1024, not 0.5; a part of one GPU is gpu_share (--gpu-share)",
+        ),
         ({"gpus": -1}, "--gpus: expects a whole number from 0 to 1024, not -1"),
         ({"mem": "lots"}, "--mem: expects an amount of memory such as 16Gi or 512Mi, not 'lots'"),
         ({"cpus": "2k"}, "--cpus: expects a number of cores such as 2, 1.5 or 500m, not '2k'"),

@@ -27,7 +27,7 @@ PER_REPLICA: Table = (
     Field(
         "gpus",
         "GPUs of each node (replica).",
-        whole(0, 1024),
+        value_types.GPUS,
         default="0",
         example="4",
         flags=("-G", "--gpus"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from windlass.core.model.job import Condition, Dependency, Match
@@ -191,6 +191,17 @@ def _read_share(value: Plain) -> int:
     return min(parse_quantity(CPU, value if value[0] != "." else f"0{value}"), 999)
 
 
+_GPUS = whole(0, 1024)
+
+
+def _read_gpus(value: Plain) -> int:
+    try:
+        return int(_GPUS.read(value))
+    except ValueError as error:
+        is_part = not isinstance(value, bool) and re.fullmatch(_SHARE, str(value))
+        raise ValueError(f"{error}; a part of one GPU is gpu_share (--gpu-share)" if is_part else str(error)) from None
+
+
 def _write_share(amount: int) -> Plain:
     return amount / 1000
 
@@ -268,6 +279,7 @@ EXIT_CODE = whole(1, 255)
 MOMENT = ValueType(
     "time, such as 2026-11-22T08:00", {"type": "string", "pattern": MOMENT_PATTERN}, _read_moment, format_moment
 )
+GPUS = replace(_GPUS, read=_read_gpus)
 SHARE = ValueType(
     "part of a GPU, such as 0.5 or 500m",
     {"anyOf": [{"type": "number", "minimum": 0.001, "maximum": 0.999}, {"type": "string", "pattern": f"^{_SHARE}$"}]},
