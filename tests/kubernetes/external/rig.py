@@ -90,9 +90,9 @@ class Rig:
         """Nodes of the bound pods, by pod name."""
         return {name: on for name, pod in (await self.pods()).items() if (on := pod["spec"].get("nodeName"))}
 
-    async def until(self, found: Callable[[], Awaitable[T | None]]) -> T:
+    async def until(self, found: Callable[[], Awaitable[T | None]], within: float = strays.TIMEOUT_S) -> T:
         """Waits until the condition holds; the scheduler must be alive meanwhile."""
-        deadline = time.monotonic() + strays.TIMEOUT_S
+        deadline = time.monotonic() + within
         while not (answer := await found()):
             for scheduler in self.schedulers:
                 if scheduler.running.done():
@@ -108,12 +108,12 @@ class Rig:
 
         return await self.until(placed)
 
-    async def until_running(self, count: int) -> list[str]:
+    async def until_running(self, count: int, within: float = strays.TIMEOUT_S) -> list[str]:
         async def running() -> list[str] | None:
             names = [name for name, pod in (await self.pods()).items() if pod["status"]["phase"] == "Running"]
             return names if len(names) == count else None
 
-        return await self.until(running)
+        return await self.until(running, within)
 
     async def until_forgotten(self, scheduler: Scheduler) -> None:
         """Waits until the controller holds no gang."""
