@@ -252,7 +252,7 @@ def test_a_verb_without_daemon_and_records_is_an_error(state: Path, verb: str):
     words = {"submit": ["--", "true"], "cancel": ["x"], "logs": ["x"]}.get(verb, [])
     ran = windlass(state, verb, *words)
     assert ran.returncode == 69
-    assert ran.stderr == "windlass: no Windlass daemon is running\nstart one with: windlass up -d\n"
+    assert ran.stderr == "windlass: no daemon runs\nstart one with: windlass up -d\n"
 
 
 def test_an_unwritable_state_folder_is_an_error(tmp_path: Path):

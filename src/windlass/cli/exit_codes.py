@@ -36,7 +36,8 @@ MEANING = MappingProxyType(
         ExitCode.REFUSED: "The job can never run here; the message names the largest gang that would fit.",
         ExitCode.NO_SUCH_JOB: "No job has this name or id, or several living jobs have this name.",
         ExitCode.WRONG_STATE: "The state of the job does not allow this.",
-        ExitCode.NO_DAEMON: "No daemon runs (on a cluster: no operator), or it stopped before it answered.",
+        ExitCode.NO_DAEMON: "No daemon runs that the verb needs (on a cluster: no operator), "
+        "or it stopped before it answered.",
         ExitCode.SOFTWARE: "A defect of Windlass; the message names the file with the details.",
         ExitCode.STATE_UNUSABLE: "The state folder or the checkpoint storage cannot be created or used: not writable, "
         "damaged, not answering, its disk is full, or other users can open the state folder.",

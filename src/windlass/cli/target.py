@@ -11,6 +11,7 @@ import typer
 
 from windlass.cli.config_file import configured
 from windlass.cli.errors import UsageError
+from windlass.server.errors import NO_DAEMON, START_DAEMON
 
 if TYPE_CHECKING:
     from windlass.cli.kubernetes.client import ClusterClient
@@ -132,4 +133,4 @@ def warn_if_offline(source: RecordSource) -> None:
 
     if isinstance(source, RecordsClient):
         when = format_time(source.as_of() or None)
-        print(f"as of {when} (no daemon runs; start one with: windlass up -d)", file=sys.stderr)
+        print(f"as of {when} ({NO_DAEMON}; {START_DAEMON})", file=sys.stderr)

@@ -19,7 +19,7 @@ from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 from windlass.server import unix_socket as unix
-from windlass.server.errors import ApiError, ErrorCode, error_from_json
+from windlass.server.errors import NO_DAEMON, START_DAEMON, ApiError, ErrorCode, error_from_json
 
 Json = dict[str, Any]
 _TIMEOUT_S = 60.0
@@ -201,7 +201,7 @@ def no_daemon_error(trouble: OSError) -> ApiError:
         return ApiError(ErrorCode.NOT_ALLOWED, message, "name your own state folder with --state")
     if isinstance(trouble, PermissionError):
         return ApiError(ErrorCode.NOT_ALLOWED, "the state folder belongs to another user", "name your own with --state")
-    return ApiError(ErrorCode.NO_DAEMON, "no Windlass daemon is running", "start one with: windlass up -d")
+    return ApiError(ErrorCode.NO_DAEMON, NO_DAEMON, START_DAEMON)
 
 
 def gone_error(trouble: Exception) -> ApiError:

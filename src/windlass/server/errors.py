@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+NO_DAEMON, START_DAEMON = "no daemon runs", "start one with: windlass up -d"
+"""Message and fix without a daemon."""
+
 
 class ErrorCode(StrEnum):
     """Kind of an error, for programs. The values are stable."""

@@ -49,7 +49,7 @@ def test_each_exit_code_is_returned_by_some_error(daemon, windlass, monkeypatch,
     ran = windlass("cancel", "x")
     assert ran.code == code
     if code is ExitCode.NO_DAEMON:
-        assert ran.err == "windlass: no Windlass daemon is running\nstart one with: windlass up -d\n"
+        assert ran.err == "windlass: no daemon runs\nstart one with: windlass up -d\n"
     elif code not in (ExitCode.OK, ExitCode.CANCELLED):
         assert (ran.out, ran.err) == ("", "windlass: what is wrong\nwhat to do\n")
 

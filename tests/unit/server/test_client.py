@@ -118,7 +118,7 @@ def test_every_code_has_a_status_that_is_an_error():
 @pytest.mark.parametrize("trouble", [FileNotFoundError(), ConnectionRefusedError()])
 def test_a_socket_without_a_listener_is_no_daemon(monkeypatch, client, trouble):
     monkeypatch.setattr(ours.unix, "connect", raising(trouble))
-    with pytest.raises(ApiError, match="no Windlass daemon is running") as caught:
+    with pytest.raises(ApiError, match="no daemon runs") as caught:
         client.ping()
     assert (caught.value.code, caught.value.fix) == (ErrorCode.NO_DAEMON, "start one with: windlass up -d")
 

@@ -43,6 +43,7 @@ from windlass.cli.terminal.output import (
 )
 from windlass.cli.training_progress import progress_lines
 from windlass.core.model.resources import is_shared_out
+from windlass.server.errors import NO_DAEMON, START_DAEMON
 
 if TYPE_CHECKING:
     from windlass.server.records_client import RecordsClient
@@ -138,7 +139,7 @@ _MAX_LIVING = 10
 
 def _controller_lines(facts: Json) -> Iterator[str]:
     if not facts["kind"]:
-        yield "no daemon runs; start one with: windlass up -d"
+        yield f"{NO_DAEMON}; {START_DAEMON}"
         for job_id, pids in [*facts["living"].items()][:_MAX_LIVING]:
             yield _describe_living(job_id, pids)
         if (more := len(facts["living"]) - _MAX_LIVING) > 0:
