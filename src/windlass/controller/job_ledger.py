@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import has_missing_replicas, pending_of, running_of
+from windlass.core.model.gang import pending_of, running_of, short_roles
 from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Phase, Status
 
@@ -64,7 +64,7 @@ def _same_to_scheduler(before: Status, after: Status, job: Job) -> bool:
     """Whether no change can let a gang start, or grow."""
     if _waiting_or_holding(before) != _waiting_or_holding(after):
         return False
-    return before.phase is after.phase or not has_missing_replicas(job, after.placement)
+    return before.phase is after.phase or after.placement is None or not short_roles(job, after.placement)
 
 
 def _waiting_or_holding(status: Status) -> tuple[object, ...]:

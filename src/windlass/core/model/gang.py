@@ -351,11 +351,10 @@ def running_of(state: JobState, placement: Placement) -> RunningGang:
     )
 
 
-def has_missing_replicas(job: Job, held: Placement | None) -> bool:
-    """Whether a gang holds fewer replicas than its owner requests of a role that scales in place."""
-    return held is not None and any(
-        role.scales_in_place and len(held.nodes.get(role.name, ())) < role.replicas for role in job.roles
-    )
+def short_roles(job: Job, held: Placement) -> list[tuple[Role, int]]:
+    """Returns the roles that scale in place and hold fewer replicas than their owner requests, with their sizes."""
+    sizes = ((role, len(held.nodes.get(role.name, ()))) for role in job.roles if role.scales_in_place)
+    return [(role, size) for role, size in sizes if size < role.replicas]
 
 
 def _running_demands(state: JobState, held: Placement) -> tuple[Demand, ...]:

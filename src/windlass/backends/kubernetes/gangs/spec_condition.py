@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.core.model.gang import short_roles
 from windlass.core.model.job import Job
 from windlass.core.model.status import TERMINAL, Placement, Status
 from windlass.jobs.kubernetes.kinds import registry
@@ -26,16 +27,12 @@ def spec_condition(gang: Gang, status: Status) -> Mapping[str, str] | None:
         return _condition(_AT_NEXT_START, _HELD)
     if gang.parsed.api_version in _KUBEFLOW and (other := _describe_other_sizes(gang.job, status.placement)):
         return _condition(_SIZED_BY_SCHEDULER, f"{other}: the scheduler decides how many, and stops the gang for that")
-    short = describe_missing(gang.job, status.placement)
+    short = ", ".join(
+        f"{size} of {role.replicas} replicas of {role.name}" for role, size in short_roles(gang.job, status.placement)
+    )
     if not short or not gang.notes.missing_reason:
         return None
     return _condition(gang.notes.missing_reason, f"{short}: {gang.notes.missing_message}")
-
-
-def describe_missing(job: Job, placement: Placement) -> str:
-    """Names the roles that lack replicas: "2 of 4 replicas of worker"; "" if none does."""
-    sizes = ((role, len(placement.nodes.get(role.name, ()))) for role in job.roles if role.scales_in_place)
-    return ", ".join(f"{has} of {role.replicas} replicas of {role.name}" for role, has in sizes if has < role.replicas)
 
 
 def _describe_other_sizes(job: Job, placement: Placement) -> str:
