@@ -26,6 +26,7 @@ from windlass.deploy.structural_schema import (
 )
 from windlass.jobs.kubernetes.kinds.run_policy import MULTI_KUEUE, WINDLASS_OPERATOR
 from windlass.jobs.kubernetes.manifests.known_fields.job_kinds import JOB_TYPES
+from windlass.jobs.kubernetes.train_runtimes import TRAIN_JOB
 
 GROUP, VERSION = "trainer.kubeflow.org", "v1alpha1"
 CONTROLLER = f"{GROUP}/trainjob-controller"
@@ -53,7 +54,7 @@ def _train_job() -> Definition:
         _AGE,
     )
     version = Version(VERSION, "A job that is created from a runtime.", _train_job_spec(), _status(), columns, (named,))
-    return Definition(GROUP, "TrainJob", "trainjobs", ("trj",), (version,))
+    return Definition(GROUP, TRAIN_JOB, "trainjobs", ("trj",), (version,))
 
 
 def _train_job_spec() -> Schema:

@@ -53,11 +53,12 @@ from windlass.backends.kubernetes.status.pending_conditions import PendingCondit
 from windlass.backends.kubernetes.status.queue_usage import QueueUsageWriter, read_past_usage
 from windlass.backends.kubernetes.status.redaction import MessageRedaction
 from windlass.backends.kubernetes.status.refusals import Refusal, Refusals
-from windlass.backends.kubernetes.status.status_writer import StatusWriter, failing_pods
+from windlass.backends.kubernetes.status.status_writer import StatusWriter
 from windlass.backends.port import BackendEvent, Changes, JobRecovered, Recovery
 from windlass.core.lifecycle.commands import Command, Launch, Rescale, RestartMember, Stop
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
+from windlass.jobs.kubernetes.train_runtimes import TRAIN_JOB
 
 _DEFAULTS = BackendSettings()
 
@@ -248,9 +249,8 @@ class KubernetesBackend:
                     case Stop(job_id, generation, grace):
                         gangs.stop(job_id, generation, grace)
                     case RestartMember(job_id, generation, member):
-                        own = self.jobs.get(job_id)
-                        if own is not None and not own.status.added_members >> member & 1:
-                            self._announcer.announce_restart(own, failing_pods(own, member))
+                        if (own := self.jobs.get(job_id)) is not None:
+                            self._announcer.announce_restart(own, member)
                         self.gangs.restart_member(job_id, generation, member)
                     case Rescale(job_id, generation):
                         for pod in self.gangs.rescale(job_id, generation):
@@ -309,7 +309,7 @@ class KubernetesBackend:
         """Records a PodGroup or a JobSet as it is now, or as it was when it was deleted."""
         self.external.see_object(resource, manifest, there=there)
         about = manifest["metadata"]
-        waiting = self.jobs.get(job_id("TrainJob", about["namespace"], about["name"]))
+        waiting = self.jobs.get(job_id(TRAIN_JOB, about["namespace"], about["name"]))
         if waiting is not None and waiting.fit.waiting_reason:
             self.monitor.resolve_soon()
 

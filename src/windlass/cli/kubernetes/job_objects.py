@@ -18,11 +18,11 @@ from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.status.conditions import ACCEPTED, FAILED, QUEUED, conditions_of, is_true
 from windlass.jobs.kubernetes.status.status_times import milliseconds
-from windlass.jobs.kubernetes.train_runtimes import NOT_FOUND
+from windlass.jobs.kubernetes.train_runtimes import NOT_FOUND, TRAIN_JOB
 
 Manifest = Mapping[str, Any]
 _UNPLACEABLE = (Reason.NO_MATCHING_FLAVOR, Reason.MISCONFIGURED)
-_WITHOUT_RUN_POLICY = ("TrainingJob", "TrainJob")
+_WITHOUT_RUN_POLICY = ("TrainingJob", TRAIN_JOB)
 _NOT_SEEN = "the operator has not seen it yet"
 
 

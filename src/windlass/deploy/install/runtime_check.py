@@ -13,9 +13,9 @@ from windlass.backends.kubernetes.served_kinds import RUNTIMES
 from windlass.deploy.install.findings import Finding, ok, warning
 from windlass.jobs.kubernetes.kinds.registry import TRAINER
 from windlass.jobs.kubernetes.status.foreign_status import has_ended
-from windlass.jobs.kubernetes.train_runtimes import RUNTIME
+from windlass.jobs.kubernetes.train_runtimes import RUNTIME, TRAIN_JOB
 
-_TRAIN_JOBS = named(TRAINER, "trainjobs", "TrainJob")
+_TRAIN_JOBS = named(TRAINER, "trainjobs", TRAIN_JOB)
 _ABOUT = "runtimes"
 _FIX = "create them, or windlass operator install --trainer for the standard ones"
 

@@ -22,6 +22,7 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import DEPLOYMENTS
 from windlass.backends.kubernetes.client.reviews import AccessRight, account_user, has_right
 from windlass.jobs.kubernetes.kinds.registry import KINDS
+from windlass.jobs.kubernetes.train_runtimes import TRAIN_JOB
 
 _MOST_PER_NAMESPACE = 5
 DEADLINE_S = 10.0
@@ -55,7 +56,7 @@ class _Known:
 _KNOWN = (
     _Known("the training operator", "/training-operator", _TRAINING),
     _Known("the MPI operator", "mpi-operator", ("MPIJob",)),
-    _Known("the trainer v2", "trainer-controller-manager", ("TrainJob",)),
+    _Known("the trainer v2", "trainer-controller-manager", (TRAIN_JOB,)),
     _Known("Kueue", "/kueue", right=AccessRight("update", "workloads/status", group="kueue.x-k8s.io")),
     _Known("Volcano", "vc-controller-manager", right=AccessRight("update", "jobs/status", group="batch.volcano.sh")),
     _Known("Volcano's scheduler", "vc-scheduler"),

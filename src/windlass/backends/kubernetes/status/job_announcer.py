@@ -9,6 +9,7 @@ from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.status.event_correlation import NORMAL, WARNING, EventRecord, RateLimit
+from windlass.backends.kubernetes.status.failing_pods import failing_pods
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.status.announcements import (
     DELETED,
@@ -75,8 +76,12 @@ class JobAnnouncer:
         """Records that a service of a gang was created or deleted."""
         self._announce_object(gang.parsed, gang.reference, verb, object_announcement("Service", name, verb))
 
-    def announce_restart(self, gang: Gang, failing: Failing) -> None:
-        """Records that a gang restarts because of failing pods: its condition may be over before it is written."""
+    def announce_restart(self, gang: Gang, member: int) -> None:
+        """Records that a gang restarts a member because of failing pods; not for the first start of an added member.
+
+        The condition of the restart may be over before it is written.
+        """
+        failing = Failing() if gang.status.added_members >> member & 1 else failing_pods(gang, member)
         if (
             failing.total
             and RESTARTING not in gang.notes.announced

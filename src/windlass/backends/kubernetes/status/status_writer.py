@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.gangs import readable_spec
@@ -18,6 +16,7 @@ from windlass.backends.kubernetes.gangs.run_pods import is_leaving
 from windlass.backends.kubernetes.gangs.spec_condition import SPEC_APPLIED, spec_condition
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, PRIORITY, STATE, TRAINING
 from windlass.backends.kubernetes.status import state_writes
+from windlass.backends.kubernetes.status.failing_pods import failing_pods
 from windlass.backends.kubernetes.status.member_waits import pods_without_image
 from windlass.backends.kubernetes.status.refusals import DENIED
 from windlass.backends.port import BackendError
@@ -27,7 +26,7 @@ from windlass.jobs.kubernetes.kinds.trainingjob import KIND
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_ROLE
 from windlass.jobs.kubernetes.status import job_status
 from windlass.jobs.kubernetes.status.conditions import ACCEPTED, conditions_of, end_of, with_current_last
-from windlass.jobs.kubernetes.status.member_conditions import SHOWN, Counts, Failing
+from windlass.jobs.kubernetes.status.member_conditions import Counts
 from windlass.jobs.kubernetes.status.status_times import rfc3339, with_times
 
 _INTERVAL_S = 2.0
@@ -104,21 +103,6 @@ def _counts(gang: Gang, life: Status) -> Mapping[str, Counts]:
         for role, each in found.items()
         if any(each.values())
     }
-
-
-def failing_pods(gang: Gang, restarted: int | None = None) -> Failing:
-    """Returns the pods that fail, of a gang whose pods restart one by one.
-
-    `restarted`: a member that is restarted; its pod that failed counts although it may be gone.
-    """
-    run = gang.run
-    if run is None or not run.alone:
-        return Failing()
-    optional = {role.name for role in gang.job.roles if role.optional}
-    failing = run.pods.failing | (run.pods.last_failing.keys() & {restarted})
-    numbers = sorted(number for number in failing if run.slots[number].role not in optional)
-    shown = (run.pods.last_failing[number] for number in numbers[:SHOWN])
-    return Failing(len(numbers), tuple(msgspec.to_builtins(pod) for pod in shown))
 
 
 class StatusWriter:

@@ -28,6 +28,7 @@ from windlass.jobs.kubernetes.pods import anti_affinity
 from windlass.jobs.kubernetes.pods.agent_pods import requested_agent
 from windlass.jobs.kubernetes.pods.anti_affinity import Exclusions
 from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.kubernetes.train_runtimes import TRAIN_JOB
 from windlass.jobs.syntax.names import did_you_mean
 
 _Policy: TypeAlias = Callable[[ParsedJob], MemberPolicy]
@@ -87,7 +88,7 @@ KINDS = (
     Kind(
         V2, "MPIJob", "mpijobs", mpijob_v2.read, mpijob_v2.members, mpijob_v2.dependent_objects, mpijob_v2.member_policy
     ),
-    _kind_of(TRAINER, "TrainJob", "trainjobs", trainjob),
+    _kind_of(TRAINER, TRAIN_JOB, "trainjobs", trainjob),
     _kind_of(OURS, trainingjob.KIND, trainingjob.PLURAL, trainingjob),
 )
 _DEFAULTS = Settings()
