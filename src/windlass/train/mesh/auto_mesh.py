@@ -6,6 +6,7 @@ shards over all nodes, then matrices split within nodes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from windlass.train.errors import TrainError
@@ -41,36 +42,40 @@ def choose_mesh(parameters: int, hardware: Hardware) -> MeshChoice:
     """Return the mesh for a model of `parameters` parameters. Raises TrainError if no mesh of these ranks holds it."""
     needed, room = parameters * _BYTES_PER_PARAMETER, int(hardware.memory * _STATE_FRACTION)
     model = f"{_format_parameters(parameters)} parameters take {_format_gib(needed)} with gradients and Adam's averages"
-    if needed <= room:
-        return MeshChoice(
-            Degrees(dp=hardware.ranks), f"{model}, which {_format_gib(hardware.memory)} of each rank can hold: replicas"
-        )
     shards = -(-needed // max(room, 1))
     if shards > hardware.ranks:
         raise TrainError(
             f"mesh auto: {model}; {hardware.ranks} ranks of {_format_gib(hardware.memory)} hold "
             f"{_format_gib(room * hardware.ranks)} of that beside activations: at least {shards} ranks are needed"
         )
-    if within := _least_divisor(hardware.ranks_per_node, shards):
-        replicas = hardware.ranks // within
-        return MeshChoice(
-            Degrees(dp=replicas, fsdp=within), f"{model}, more than one rank can hold: {within} shards in a node"
-        )
-    if hardware.ranks <= _MAX_SHARDS:
-        return MeshChoice(
-            Degrees(fsdp=hardware.ranks), f"{model}, more than one node can hold: {hardware.ranks} shards"
-        )
-    tensor = hardware.ranks_per_node
-    return MeshChoice(
-        Degrees(fsdp=hardware.ranks // tensor, tp=tensor),
-        f"{model}, more than one node can hold, and {hardware.ranks} shards are too many: "
-        f"matrices in {tensor} parts in a node",
-    )
+    degrees = next(each for each in candidate_meshes(hardware) if each.fsdp * each.tp >= shards)
+    return MeshChoice(degrees, f"{model}, {_reason(degrees, hardware)}")
 
 
-def _least_divisor(count: int, least: int) -> int:
-    """Return the least divisor of `count` that is at least `least`; 0 if there is none."""
-    return next((part for part in range(least, count + 1) if count % part == 0), 0)
+def candidate_meshes(hardware: Hardware) -> Iterator[Degrees]:
+    """Yield the meshes that `auto` considers, the simplest first; the last ones split the model into the most parts."""
+    ranks, each = hardware.ranks, hardware.ranks_per_node
+    for shards in range(1, each + 1):
+        if each % shards == 0:
+            yield Degrees(dp=ranks // shards, fsdp=shards)
+    if ranks <= _MAX_SHARDS:
+        yield Degrees(fsdp=ranks)
+    else:
+        yield Degrees(fsdp=ranks // each, tp=each)
+
+
+def _reason(degrees: Degrees, hardware: Hardware) -> str:
+    """Return why no simpler mesh holds the model."""
+    if degrees.fsdp * degrees.tp == 1:
+        return f"which {_format_gib(hardware.memory)} of each rank can hold: replicas"
+    if degrees.tp > 1:
+        return (
+            f"more than one node can hold, and {hardware.ranks} shards are too many: "
+            f"matrices in {degrees.tp} parts in a node"
+        )
+    if degrees.fsdp <= hardware.ranks_per_node:
+        return f"more than one rank can hold: {degrees.fsdp} shards in a node"
+    return f"more than one node can hold: {degrees.fsdp} shards"
 
 
 def _format_gib(count: int) -> str:

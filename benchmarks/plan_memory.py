@@ -1,0 +1,182 @@
+"""Peak memory of real training steps on this CPU, and what `windlass plan` predicts for the same steps.
+
+Each case runs in a process of its own: a decoder, or a module that the planner traces, makes three steps of AdamW, and
+the process reports the high-water mark of its resident memory above what it held before the model was built.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from windlass.hardware.training.memory import Step, estimate_memory
+from windlass.hardware.training.model_size import ModelSize, parse_sizes, size_decoder
+from windlass.hardware.training.module_trace import size_module
+from windlass.train.mesh.degrees import Degrees
+
+CASES = (
+    # decoder or module, length, micro-batch, precision, recomputation
+    ("layers=8,width=512,heads=8,ffn=1408,vocab=8192", 512, 4, "fp32", "none"),
+    ("layers=8,width=512,heads=8,ffn=1408,vocab=8192", 512, 16, "fp32", "none"),
+    ("layers=8,width=512,heads=8,ffn=1408,vocab=8192", 512, 16, "fp32", "full"),
+    ("layers=6,width=768,heads=12,kv_heads=4,ffn=2048,vocab=16384", 512, 8, "fp32", "none"),
+    ("layers=6,width=768,heads=12,kv_heads=4,ffn=2048,vocab=16384", 512, 8, "fp32", "full"),
+    ("layers=12,width=1024,heads=16,ffn=2816,vocab=4096", 256, 2, "fp32", "none"),
+    ("layers=12,width=1024,heads=16,ffn=2816,vocab=4096", 256, 8, "bf16", "none"),
+    ("layers=8,width=512,heads=8,ffn=1408,vocab=8192", 512, 16, "bf16", "none"),
+    ("mlp", 0, 4096, "fp32", "none"),
+    ("encoder", 0, 8, "fp32", "none"),
+)
+STEPS = 3
+
+
+class Layer(nn.Module):
+    """A layer as in Llama: RMS norms, grouped queries, a gated MLP; without position encoding."""
+
+    def __init__(self, width: int, heads: int, kv_heads: int, ffn: int) -> None:
+        super().__init__()
+        self.shape = (heads, kv_heads, width // heads)
+        self.norm1, self.norm2 = nn.RMSNorm(width), nn.RMSNorm(width)
+        kv = kv_heads * (width // heads)
+        self.q, self.k, self.v = (nn.Linear(width, size, bias=False) for size in (width, kv, kv))
+        self.o = nn.Linear(width, width, bias=False)
+        self.gate, self.up = nn.Linear(width, ffn, bias=False), nn.Linear(width, ffn, bias=False)
+        self.down = nn.Linear(ffn, width, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        heads, kv_heads, each = self.shape
+        n = self.norm1(x)
+        q = self.q(n).unflatten(-1, (heads, each)).transpose(1, 2)
+        k, v = (part(n).unflatten(-1, (kv_heads, each)).transpose(1, 2) for part in (self.k, self.v))
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=heads != kv_heads)
+        x = x + self.o(mixed.transpose(1, 2).flatten(2))
+        n = self.norm2(x)
+        return x + self.down(functional.silu(self.gate(n)) * self.up(n))
+
+
+class Decoder(nn.Module):
+    """Embedding, layers and head."""
+
+    def __init__(self, sizes: str, recompute: str) -> None:
+        super().__init__()
+        shape = parse_sizes(sizes)
+        self.recompute = recompute
+        self.embed = nn.Embedding(shape.vocab, shape.width)
+        layer = (shape.width, shape.heads, shape.kv_heads, shape.ffn)
+        self.layers = nn.ModuleList(Layer(*layer) for _ in range(shape.layers))
+        self.norm, self.head = nn.RMSNorm(shape.width), nn.Linear(shape.width, shape.vocab, bias=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.embed(tokens)
+        for layer in self.layers:
+            x = checkpoint(layer, x, use_reentrant=False) if self.recompute == "full" else layer(x)
+        return self.head(self.norm(x))
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(*(layer for _ in range(6) for layer in (nn.Linear(2048, 2048), nn.GELU())))
+
+
+def encoder() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(512, 8, 2048, dropout=0.0, batch_first=True, norm_first=True)
+    return nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
+
+
+MODULES = {"mlp": (mlp, "2048"), "encoder": (encoder, "512x512")}
+
+
+def model_size(name: str, length: int, precision: str) -> ModelSize:
+    if name in MODULES:
+        build, sample = MODULES[name]
+        return size_module(build, sample, precision, name)
+    return size_decoder(parse_sizes(name), length, precision, name)
+
+
+def predict(case: tuple[str, int, int, str, str]) -> int:
+    name, length, micro_batch, precision, recompute = case
+    step = Step(Degrees(), micro_batch, recompute, foreach=False)
+    return estimate_memory(model_size(name, length, precision), step).peak
+
+
+def resident(field: str) -> int:
+    text = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(text.split(f"{field}:")[1].split()[0]) * 1024
+
+
+def measure(case: tuple[str, int, int, str, str]) -> int:
+    name, length, micro_batch, precision, recompute = case
+    torch.manual_seed(0)
+    warm_up(precision)
+    gc.collect()
+    before = resident("VmRSS")
+    model = MODULES[name][0]() if name in MODULES else Decoder(name, recompute)
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+    for _ in range(STEPS):
+        if name in MODULES:
+            shape = [int(size) for size in MODULES[name][1].split("x")]
+            inputs, target = torch.randn(micro_batch, *shape), None
+        else:
+            inputs = torch.randint(0, model.embed.num_embeddings, (micro_batch, length))
+            target = inputs.flatten()
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+            output = model(inputs)
+            loss = output.square().mean() if target is None else functional.cross_entropy(output.flatten(0, 1), target)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return resident("VmHWM") - before
+
+
+def warm_up(precision: str) -> None:
+    """Loads the libraries that the first product and the first attention load."""
+    x = torch.randn(1, 8, 64, 64, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+        functional.scaled_dot_product_attention(x, x, x, is_causal=True).sum().backward()
+        layer = nn.Linear(64, 64)
+        layer(x).sum().backward()
+    torch.optim.AdamW(layer.parameters()).step()
+
+
+def run_case(index: int) -> dict[str, object]:
+    settings = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, __file__, "--case", str(index)], env=settings, check=True, capture_output=True, text=True
+    )
+    measured, predicted = int(done.stdout), predict(CASES[index])
+    name, length, micro_batch, precision, recompute = CASES[index]
+    row = {"model": name, "length": length, "micro_batch": micro_batch, "precision": precision, "recompute": recompute}
+    return {**row, "measured": measured, "predicted": predicted, "error": predicted / measured - 1}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--case", type=int, help="measure this case in this process")
+    parser.add_argument("--json", action="store_true")
+    chosen = parser.parse_args()
+    if chosen.case is not None:
+        print(measure(CASES[chosen.case]))
+        return
+    rows = [run_case(index) for index in range(len(CASES))]
+    if chosen.json:
+        print(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        print(
+            f"{row['measured'] / 2**20:7.0f} MiB measured {row['predicted'] / 2**20:7.0f} predicted "
+            f"{row['error']:+6.1%}  {row['model']} length {row['length']} × {row['micro_batch']} "
+            f"{row['precision']} recompute {row['recompute']}"
+        )
+
+
+if __name__ == "__main__":
+    main()
