@@ -5,6 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 
+from controlplane.fake_pod import Script
+
+from . import cases_of_ends  # noqa: F401 - its cases are the first
 from .kinds import (
     KINDS,
     V2,
@@ -18,190 +21,12 @@ from .kinds import (
     each_spec,
     finish,
     has_lead,
-    is_replicated,
+    is_first,
     of,
     replica_spec,
     run_policy,
     variation,
 )
-
-WORKER = ("Worker", 0)
-
-
-# --- ends -----------------------------------------------------------------------------------------------------
-
-
-@variation()
-def _succeeds(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    return finish(kind)
-
-
-@variation()
-def _all_succeed(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    return (Do("end"),)
-
-
-@variation()
-def _workers_succeed_first(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    return Do("end", "Worker"), *finish(kind)
-
-
-@variation(has_lead)
-def _lead_fails(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    for spec in each_spec(kind, manifest):
-        spec["restartPolicy"] = "Never"
-    return (Do("end", kind.lead, 0, code=1),)
-
-
-@variation()
-def _worker_fails_never(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    for spec in each_spec(kind, manifest):
-        spec["restartPolicy"] = "Never"
-    return (Do("end", *WORKER, code=1),)
-
-
-@variation()
-def _worker_killed_never(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    for spec in each_spec(kind, manifest):
-        spec["restartPolicy"] = "Never"
-    return (Do("end", *WORKER, code=137),)
-
-
-@variation()
-def _worker_fails_on_failure(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    for spec in each_spec(kind, manifest):
-        spec["restartPolicy"] = "OnFailure"
-    return Do("end", *WORKER, code=1), *finish(kind)
-
-
-@variation(is_replicated)
-def _worker_fails_always(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    manifest["spec"][kind.specs]["Worker"]["restartPolicy"] = "Always"
-    return Do("end", *WORKER, code=1), *finish(kind)
-
-
-@variation(is_replicated)
-def _exit_code_permanent(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    for spec in each_spec(kind, manifest):
-        spec["restartPolicy"] = "ExitCode"
-    return (Do("end", *WORKER, code=1),)
-
-
-@variation(is_replicated)
-def _exit_code_retryable(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    for spec in each_spec(kind, manifest):
-        spec["restartPolicy"] = "ExitCode"
-    return Do("end", *WORKER, code=137), *finish(kind)
-
-
-@variation(is_replicated)
-def _exit_code_backoff_limit(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    for spec in each_spec(kind, manifest):
-        spec["restartPolicy"] = "ExitCode"
-    run_policy(kind, manifest, backoffLimit=1)
-    return Do("end", *WORKER, code=137), Do("end", *WORKER, code=137)
-
-
-@variation()
-def _backoff_limit_zero(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    run_policy(kind, manifest, backoffLimit=0)
-    return (Do("end", kind.lead or "Worker", 0, code=1),)
-
-
-@variation()
-def _default_policy_fails(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    return (Do("end", kind.lead or "Worker", 0, code=1),)
-
-
-@variation()
-def _deadline(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    run_policy(kind, manifest, activeDeadlineSeconds=3)
-    return (Do("wait", seconds=4),)
-
-
-@variation()
-def _pod_deleted(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    return Do("delete_pod", *WORKER), *finish(kind)
-
-
-@variation(has_lead)
-def _lead_deleted(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    return (Do("delete_pod", kind.lead, 0),)
-
-
-@variation(of("TFJob"))
-def _all_workers_policy(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    manifest["spec"]["successPolicy"] = "AllWorkers"
-    return Do("end", "Chief", 0), Do("end", "Worker")
-
-
-@variation(of("TFJob"))
-def _worker_zero_decides(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    specs = manifest["spec"][kind.specs]
-    del specs["Chief"]
-    specs["Worker"]["replicas"] = 2
-    return Do("end", "Worker", 1), Do("end", *WORKER)
-
-
-@variation(of("TFJob"))
-def _evaluator(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    manifest["spec"][kind.specs]["Evaluator"] = replica_spec(kind, 1)
-    return finish(kind)
-
-
-# --- what remains ---------------------------------------------------------------------------------------------
-
-
-@variation()
-def _clean_all(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    run_policy(kind, manifest, cleanPodPolicy="All")
-    return finish(kind)
-
-
-@variation()
-def _clean_running(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    run_policy(kind, manifest, cleanPodPolicy="Running")
-    return finish(kind)
-
-
-@variation()
-def _clean_none(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    run_policy(kind, manifest, cleanPodPolicy="None")
-    return finish(kind)
-
-
-@variation()
-def _clean_all_failed(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    run_policy(kind, manifest, cleanPodPolicy="All", backoffLimit=0)
-    for spec in each_spec(kind, manifest):
-        spec["restartPolicy"] = "Never"
-    return (Do("end", kind.lead or "Worker", 0, code=1),)
-
-
-@variation()
-def _clean_running_failed(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    run_policy(kind, manifest, cleanPodPolicy="Running", backoffLimit=0)
-    for spec in each_spec(kind, manifest):
-        spec["restartPolicy"] = "Never"
-    return (Do("end", kind.lead or "Worker", 0, code=1),)
-
-
-@variation()
-def _ttl_zero(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    run_policy(kind, manifest, ttlSecondsAfterFinished=0)
-    return (*finish(kind), Do("wait", seconds=1))
-
-
-@variation()
-def _ttl_two(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    run_policy(kind, manifest, ttlSecondsAfterFinished=2, cleanPodPolicy="None")
-    return (*finish(kind), Do("wait", seconds=3))
-
-
-@variation()
-def _deleted(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    return (Do("delete"),)
-
 
 # --- suspension and scaling -----------------------------------------------------------------------------------
 
@@ -398,9 +223,45 @@ def _slots(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
     return ()
 
 
-@variation(lambda kind: kind.name == "MPIJob" and kind is not V2)
+@variation(of("MPIJob"))
 def _fields_of_the_first_version(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    """v2beta1 does not have them."""
     manifest["spec"] |= {"mainContainer": "mpi", "cleanPodPolicy": "All"}
+    return finish(kind)
+
+
+@variation(is_first)
+def _main_container(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    """The ranks of a worker start in its second container."""
+    for pod in each_pod(kind, manifest):
+        pod["containers"].append({"name": "ranks", "image": "example.com/ranks:1"})
+    manifest["spec"]["mainContainer"] = "ranks"
+    return finish(kind)
+
+
+@variation(is_first)
+def _own_clean_policy(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"]["cleanPodPolicy"] = "Running"
+    return finish(kind)
+
+
+@variation(is_first)
+def _both_clean_policies(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"]["cleanPodPolicy"] = "All"
+    run_policy(kind, manifest, cleanPodPolicy="None")
+    return finish(kind)
+
+
+@variation(is_first)
+def _fields_of_the_second_version(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    launcher = {"runLauncherAsWorker": True, "launcherCreationPolicy": "WaitForWorkersReady"}
+    manifest["spec"] |= {**launcher, "sshAuthMountPath": "/home/mpi/.ssh", "mpiImplementation": "Intel"}
+    return finish(kind)
+
+
+@variation(lambda kind: kind is V2)
+def _keys_elsewhere(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"]["sshAuthMountPath"] = "/home/mpi/.ssh"
     return finish(kind)
 
 
@@ -426,6 +287,35 @@ def _launcher_as_worker(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
 def _launcher_waits(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
     manifest["spec"]["launcherCreationPolicy"] = "WaitForWorkersReady"
     return finish(kind)
+
+
+@variation(lambda kind: kind is V2)
+def _launcher_as_worker_alone(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"]["runLauncherAsWorker"] = True
+    del manifest["spec"][kind.specs]["Worker"]
+    return finish(kind)
+
+
+@variation(lambda kind: kind is V2)
+def _intel_launcher_as_worker(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"] |= {"runLauncherAsWorker": True, "mpiImplementation": "Intel", "slotsPerWorker": 2}
+    return scale(kind, 3), *finish(kind)
+
+
+@variation(lambda kind: kind is V2)
+def _launcher_waits_in_vain(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    """A worker's image cannot be pulled."""
+    manifest["spec"]["launcherCreationPolicy"] = "WaitForWorkersReady"
+    annotations = Script(image_error="not found").annotation()
+    manifest["spec"][kind.specs]["Worker"]["template"]["metadata"] = {"annotations": annotations}
+    return ()
+
+
+@variation(lambda kind: kind is V2)
+def _launcher_waits_again(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    """The workers are created anew, after a suspension."""
+    manifest["spec"]["launcherCreationPolicy"] = "WaitForWorkersReady"
+    return suspend(True), suspend(False), *finish(kind)
 
 
 @variation()

@@ -47,15 +47,6 @@ WITHOUT_CASE: dict[str, tuple[str, str]] = {
     ),
 }
 """Fields that no case uses: verdict and reason."""
-UNPLAYED: dict[str, str] = {
-    "cleanPodPolicy": "mpijob-v2beta1",
-    "mainContainer": "mpijob-v2beta1",
-    "runLauncherAsWorker": "mpijob-v1",
-    "sshAuthMountPath": "mpijob-v1 mpijob-v2beta1",
-    "launcherCreationPolicy": "mpijob-v1",
-    "mpiImplementation": "mpijob-v1",
-}
-"""Labels of kinds by field: no case uses it yet, and nothing is known of the difference."""
 
 
 def fields() -> Iterator[Field]:

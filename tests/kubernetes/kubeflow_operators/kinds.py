@@ -117,6 +117,11 @@ def is_replicated(kind: Kind) -> bool:
     return kind is not V2
 
 
+def is_first(kind: Kind) -> bool:
+    """Tells whether the kind is the first version of MPIJob."""
+    return kind.name == "MPIJob" and kind is not V2
+
+
 def of(name: str) -> Callable[[Kind], bool]:
     return lambda kind: kind.name == name
 

@@ -7,6 +7,8 @@
     unshare --mount tests/kubernetes/kubeflow_operators/record.py --training-operator training-operator
     tests/kubernetes/kubeflow_operators/record.py --mpi-operator mpi-operator
 
+With `--new` only the cases that have no recording yet are played, and the recordings of the others stay.
+
 The first needs root: training-operator's webhooks are called by the name of their Service, which is made known to this
 process and its children in a mount namespace of their own. The recordings are written to the folder `recorded`.
 """
@@ -36,7 +38,7 @@ from controlplane.processes import Server
 from kubeflow_operators.cases import cases
 from kubeflow_operators.kinds import KINDS, V2, Case
 from kubeflow_operators.play import play
-from kubeflow_operators.recordings import FOLDER
+from kubeflow_operators.recordings import FOLDER, RECORDED
 
 CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")
 SERVICE = "training-operator.kubeflow.svc"
@@ -53,8 +55,9 @@ def main() -> int:
     parser.add_argument("--training-operator", type=Path, help="its folder, with `operator` built in it")
     parser.add_argument("--mpi-operator", type=Path, help="its folder, with `operator` built in it")
     parser.add_argument("--only", default="", help="only cases whose name contains this; printed instead of written")
+    parser.add_argument("--new", action="store_true", help="only cases without a recording; added to the others")
     options = parser.parse_args()
-    wanted = [each for each in cases() if options.only in each.namespace]
+    wanted = [each for each in cases() if options.only in each.namespace and not (options.new and is_recorded(each))]
     if options.training_operator:
         known = [each for each in wanted if each.kind is not V2]
         asyncio.run(record(options.training_operator, known, print_only=bool(options.only)))
@@ -84,10 +87,16 @@ async def record(source: Path, wanted: list[Case], *, print_only: bool) -> None:
             plane.close()
 
 
+def is_recorded(case: Case) -> bool:
+    return case.name in RECORDED[case.kind.label]
+
+
 def write(seen: Mapping[str, object], wanted: Sequence[Case]) -> None:
-    """Writes what was seen, a file for each kind and a line for each case."""
+    """Writes what was seen, a file for each kind and a line for each case. Cases that were not played stay."""
     for kind in [each for each in KINDS if any(case.kind is each for case in wanted)]:
-        own = {each.name: seen[each.namespace] for each in wanted if each.kind is kind}
+        kept = {each.name for each in cases((kind,))}
+        own: dict[str, object] = {name: each for name, each in RECORDED[kind.label].items() if name in kept}
+        own |= {each.name: seen[each.namespace] for each in wanted if each.kind is kind}
         lines = [f" {json.dumps(name)}: {json.dumps(own[name], sort_keys=True)}" for name in sorted(own)]
         (FOLDER / f"{kind.label}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

@@ -21,7 +21,7 @@ from windlass.deploy.operator import Setup
 from .cases import cases
 from .comparison import Difference, differences
 from .differences import INTENDED, is_open
-from .fields import UNPLAYED, WITHOUT_CASE, fields
+from .fields import WITHOUT_CASE, fields
 from .guide import page
 from .kinds import Case
 from .observation import Object
@@ -55,9 +55,7 @@ def test_the_guide_shows_the_tables_of_these_cases() -> None:
 
 def test_every_field_is_used_by_a_case_or_has_its_reason() -> None:
     unused = {(each.name, kind.label) for each in fields() for kind in each.kinds if kind.label not in each.cases}
-    named = {(name, label) for name, labels in UNPLAYED.items() for label in labels.split()}
-    assert unused == named | {each for each in unused if each[0] in WITHOUT_CASE}
-    assert {name for name, _ in unused} >= WITHOUT_CASE.keys()
+    assert {name for name, _ in unused} == WITHOUT_CASE.keys()
 
 
 @pytest.mark.controllers
