@@ -243,6 +243,11 @@ def test_a_v2_launcher_may_wait_until_all_workers_are_ready():
     assert "Job/pi-launcher" in named(dependent_objects(parsed, running=["pi-worker-0", "pi-worker-1"]))
 
 
+def test_a_v2_launcher_that_would_wait_exists_while_the_job_is_suspended():
+    waiting = read(changed(NEW, launcherCreationPolicy="WaitForWorkersReady", runPolicy={"suspend": True}))
+    assert named(dependent_objects(waiting))["Job/pi-launcher"]["spec"]["suspend"] is True
+
+
 def test_only_the_gang_restarts_the_launcher_of_v2():
     launcher = dependent_objects(read(changed(NEW, runPolicy={"restartMode": "gang"})))[-1]
     assert launcher["spec"]["backoffLimit"] == 0

@@ -92,10 +92,16 @@ def member_policy(_parsed: ParsedJob) -> MemberPolicy:
 
 def dependent_objects(parsed: ParsedJob, running: Collection[str] = ()) -> list[Manifest]:
     """Service, config map, keys and launcher. `running`: names of the workers that are ready."""
+    launcher = [] if _awaits_workers(parsed, running) else [_launcher(parsed)]
+    return [_service(parsed), _config_map(parsed, running), _secret(parsed), *launcher]
+
+
+def _awaits_workers(parsed: ParsedJob, running: Collection[str]) -> bool:
+    """Tells whether the launcher is created later. That of a suspended job exists, and is suspended too."""
     worker = parsed.replicas_of(WORKER)
-    ready = sum(replica_name(parsed.name, WORKER, index) in running for index in range(worker.count if worker else 0))
-    waits = _creation(parsed.spec) == _WHEN_READY and worker is not None and ready < worker.count
-    return [_service(parsed), _config_map(parsed, running), _secret(parsed), *([] if waits else [_launcher(parsed)])]
+    if worker is None or parsed.run_policy.suspend or _creation(parsed.spec) != _WHEN_READY:
+        return False
+    return any(replica_name(parsed.name, WORKER, index) not in running for index in range(worker.count))
 
 
 def _slots(spec: ManifestField) -> int:
