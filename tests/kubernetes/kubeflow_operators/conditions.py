@@ -9,7 +9,7 @@ from .differences import INTENDED
 from .kinds import KINDS
 from .recordings import RECORDED
 
-_ABOUT = re.compile(r"job/conditions/\(?([A-Z][a-z]+)")
+_ABOUT = re.compile(r"job/conditions/\(?([A-Z][A-Za-z]+)")
 _ALL = "job/conditions/[^/]+/"
 
 

@@ -21,7 +21,7 @@ class Intended:
     path: str
     case: str = ".*"
     verdict: str = "different"
-    """`better`, `different`, or `open`: neither judged nor mended."""
+    """`better` or `different`."""
     theirs: str = ".*"
     ours: str = ".*"
     """Patterns for both sides of the difference, as text."""
@@ -349,12 +349,3 @@ INTENDED: tuple[Intended, ...] = (
         case="xgboostjob-v1-lead-deleted",
     ),
 )
-
-
-OPEN: dict[str, str] = {"launcher-waits-again": "mpijob-v2beta1"}
-"""By case: the recordings whose differences are not all judged or mended yet. No other case may differ."""
-
-
-def is_open(label: str, case: str) -> bool:
-    """Tells whether differences of a case of a kind, by its label, are still open."""
-    return label in OPEN.get(case, "").split()

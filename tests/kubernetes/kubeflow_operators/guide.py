@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kubeflow_clients.commands import COMMANDS
 
 from .cases import cases
 from .conditions import conditions
-from .differences import INTENDED, Intended, is_open
+from .differences import INTENDED, Intended
 from .fields import WITHOUT_CASE, Field, fields
 from .kinds import KINDS, VARIATIONS, Kind
 
 BEGIN, END = "<!-- tables -->", "<!-- end of the tables -->"
-EQUAL, BETTER, DIFFERENT, OPEN, NONE = "equal", "better", "different", "open", "–"
+EQUAL, BETTER, DIFFERENT, NONE = "equal", "better", "different", "–"
 PLAIN = "labels"
 """A case in which nothing happens to the pods."""
 
@@ -22,8 +22,8 @@ def tables() -> str:
     """The tables in Markdown: kinds, cases, fields, conditions, commands, intended differences."""
     titles = tuple(_title(kind) for kind in KINDS)
     parts = [
-        ("## Kinds", ("kind", "cases", "equal", "open"), _kinds()),
-        ("## Cases", ("case", *titles), _cases()),
+        ("## Kinds", ("kind", "cases", EQUAL, BETTER, DIFFERENT), _kinds()),
+        ("## Cases", ("case", *titles, "differences"), _cases()),
         ("## Fields", ("field", *titles, "cases or reason"), _fields()),
         ("## Conditions", ("condition", "verdict", "reason"), conditions()),
         ("## Commands", ("command", "verdict", "remark"), _commands()),
@@ -44,43 +44,43 @@ def _title(kind: Kind) -> str:
 
 def _kinds() -> Iterator[tuple[str, ...]]:
     for kind in KINDS:
-        names = [each.name for each in cases((kind,))]
-        still_open = sum(is_open(kind.label, name) for name in names)
-        yield _title(kind), str(len(names)), str(len(names) - still_open), str(still_open)
+        verdicts = [_verdict([each.name], kind) for each in cases((kind,))]
+        yield _title(kind), str(len(verdicts)), *(str(verdicts.count(each)) for each in (EQUAL, BETTER, DIFFERENT))
 
 
 def _cases() -> Iterator[tuple[str, ...]]:
     for name, (_, applies) in VARIATIONS.items():
-        verdicts = ((OPEN if is_open(kind.label, name) else EQUAL) if applies(kind) else NONE for kind in KINDS)
-        yield f"`{name}`", *verdicts
+        verdicts = (_verdict([name], kind) if applies(kind) else NONE for kind in KINDS)
+        rows = dict.fromkeys(row.what for kind in KINDS if applies(kind) for row in _rows([name], kind))
+        yield f"`{name}`", *verdicts, "; ".join(rows)
 
 
 def _fields() -> Iterator[tuple[str, ...]]:
     for each in fields():
-        rows = dict.fromkeys(row.what for kind in KINDS for row in _rows(each, kind))
+        rows = dict.fromkeys(row.what for kind in KINDS for row in _rows(each.cases.get(kind.label, ()), kind))
         names = dict.fromkeys(f"`{name}`" for found in each.cases.values() for name in found)
         reason = WITHOUT_CASE[each.name][1] if each.name in WITHOUT_CASE else ", ".join(names)
         yield f"`{each.name}`", *(field_verdict(each, kind) for kind in KINDS), "; ".join([reason, *rows])
 
 
 def field_verdict(field: Field, kind: Kind) -> str:
-    """The verdict that is worst for a user of the field, of the cases that use it; open if nothing is known of it."""
+    """The verdict of the cases that use a field, or the one that stands for them."""
     if kind not in field.kinds:
         return NONE
     names = field.cases.get(kind.label, ())
-    if not names:
-        return WITHOUT_CASE[field.name][0] if field.name in WITHOUT_CASE else OPEN
-    if any(is_open(kind.label, name) for name in names):
-        return OPEN
-    found = {row.verdict for row in _rows(field, kind)}
+    return _verdict(names, kind) if names else WITHOUT_CASE[field.name][0]
+
+
+def _verdict(names: Sequence[str], kind: Kind) -> str:
+    """The verdict on cases of a kind that is worst for a user."""
+    found = {row.verdict for row in _rows(names, kind)}
     return next((each for each in (DIFFERENT, BETTER) if each in found), EQUAL)
 
 
-def _rows(field: Field, kind: Kind) -> Iterator[Intended]:
-    """The intended differences of the cases that use a field."""
+def _rows(names: Sequence[str], kind: Kind) -> Iterator[Intended]:
+    """The intended differences of some cases of a kind, without those of every case."""
     for row in INTENDED:
-        cases_of_kind = (f"{kind.label}-{name}" for name in field.cases.get(kind.label, ()))
-        if any(row.is_about(case, f"{kind.label}-{PLAIN}") for case in cases_of_kind):
+        if any(row.is_about(f"{kind.label}-{name}", f"{kind.label}-{PLAIN}") for name in names):
             yield row
 
 
