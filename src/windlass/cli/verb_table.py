@@ -27,6 +27,7 @@ VERBS = MappingProxyType(
         "replay": ("snapshots", "Compute the plan for a snapshot, with reasons"),
         "explain": ("job_files", "Document a field of a job file"),
         "render": ("job_files", "Print a job with every default filled in"),
+        "lint": ("lint", "Check manifests, sbatch scripts and job files before they run"),
         "schema": ("job_files", "Print the JSON Schema of job files, for editors"),
         "simulate": ("simulate", "Replay a trace on a simulated cluster, and compare policies"),
         "scaling": ("scaling", "Measure a job on 1, 2, 4 ranks: speed-up, efficiency"),

@@ -92,14 +92,14 @@ class _Refused(Exception):  # noqa: N818 - never leaves this module
         self.message, self.place = message, place
 
 
-def compose(text: Text) -> list[Node]:
-    """The documents of a text that are not empty. Raises InputError."""
+def compose(text: Text, most: int = MAX_NODES) -> list[Node]:
+    """The documents of a text that are not empty, with at most so many values. Raises InputError."""
     odd = UNPRINTABLE.search(text.text)
     if odd:
         message = f"the character U+{ord(odd[0]):04X} may not stand in a text file"
         raise InputError([text.problem(message, text.place(odd.start()))])
     try:
-        documents = list(_Composer(text.text).documents())
+        documents = list(_Composer(text.text, most).documents())
     except _Refused as refused:
         raise InputError([text.problem(refused.message, refused.place)]) from None
     except yaml.YAMLError as error:
@@ -135,7 +135,8 @@ class _Composer:
     Holds the anchors of one document and the number of values of the file.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, most: int) -> None:
+        self.most = most
         self.events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
         self.anchors: dict[str, Node | None] = {}
         self.nodes = 0
@@ -190,8 +191,8 @@ class _Composer:
 
     def count(self, nodes: int, place: Place) -> None:
         self.nodes += nodes
-        if self.nodes > MAX_NODES:
-            raise _Refused(f"more than {MAX_NODES} values, aliases expanded", place)
+        if self.nodes > self.most:
+            raise _Refused(f"more than {self.most} values, aliases expanded", place)
 
 
 def _place(event: yaml.Event) -> Place:

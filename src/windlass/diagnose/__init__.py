@@ -1,0 +1,1 @@
+"""Diagnosis: `lint` checks files before they run; the log engine finds causes of failures."""

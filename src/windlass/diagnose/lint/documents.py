@@ -1,0 +1,137 @@
+"""YAML documents as rules see them: kind, names and values; also documents inside of ConfigMaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from windlass.diagnose.lint.findings import Hit
+from windlass.diagnose.lint.pod_templates import PodTemplate, pod_templates
+from windlass.diagnose.lint.values import Value
+from windlass.jobs.cluster.cluster_file import CLUSTER
+from windlass.jobs.description.fields import JOB
+from windlass.jobs.errors import InputError, Place
+from windlass.jobs.syntax.text import Text
+from windlass.jobs.syntax.yaml_tree import ListNode, Node, Scalar, compose
+
+MAX_NODES = 2_000_000
+"""Number of values in one input: the output of Helm for a whole cluster."""
+JOB_FILE, CLUSTER_FILE = "windlass-job-file", "windlass-cluster-file"
+PIPELINE, DEVICE_PLUGIN, MIG_PARTED = "kfp-pipeline", "device-plugin-config", "mig-parted-config"
+_JOB_FIELDS = frozenset(field.name for field in JOB)
+_CLUSTER_FIELDS = frozenset(field.name for field in CLUSTER)
+
+
+@dataclass(eq=False)
+class Document:
+    """One document. `kind` is that of a manifest, or one of the names above for other files; "" if it is unknown."""
+
+    text: Text
+    root: Value
+    kind: str
+    lines: int = 0
+    """Lines of the file before the text of an embedded document."""
+    columns: int = 0
+    """Indentation of an embedded document."""
+    is_first: bool = False
+    """It is the first document of its file."""
+
+    @property
+    def version(self) -> str:
+        """The API version of a manifest."""
+        return self.root["apiVersion"].text
+
+    @property
+    def group(self) -> str:
+        """The API group of a manifest; "" for the core group."""
+        return self.version.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """The name of a manifest's object."""
+        return self.root.at("metadata", "name").text
+
+    @property
+    def namespace(self) -> str:
+        """The namespace as written."""
+        return self.root.at("metadata", "namespace").text
+
+    @property
+    def spec(self) -> Value:
+        """The spec."""
+        return self.root["spec"]
+
+    @cached_property
+    def pods(self) -> list[PodTemplate]:
+        """The pod templates."""
+        return pod_templates(self.kind, self.group, self.root)
+
+    def in_file(self, hit: Hit) -> Hit:
+        """A fault with its place in the file."""
+        place = hit.place
+        return replace(hit, place=Place(place.line + self.lines, place.column + self.columns, place.width))
+
+
+@dataclass(frozen=True)
+class Documents:
+    """All documents of one input."""
+
+    documents: Sequence[Document] = field(default_factory=list)
+
+    def of(self, *kinds: str) -> list[Document]:
+        """The documents of some kinds."""
+        return [each for each in self.documents if each.kind in kinds]
+
+
+def read_documents(text: Text) -> list[Document]:
+    """The documents of a file, items of lists and embedded documents included. Raises InputError."""
+    documents = [document for node in compose(text, MAX_NODES) for document in _expand(text, node)]
+    for document in documents[:1]:
+        document.is_first = True
+    return documents
+
+
+def _expand(text: Text, node: Node) -> Iterator[Document]:
+    root = Value(node, node.place)
+    items = root["items"]
+    if root["kind"].text == "List" and isinstance(items.node, ListNode):
+        for item in items.node.items:
+            yield from _expand(text, item)
+        return
+    document = Document(text, root, _kind(root))
+    yield document
+    if document.kind == "ConfigMap":
+        yield from _embedded(text, root["data"])
+
+
+def _kind(root: Value) -> str:
+    if root["kind"] or root["apiVersion"]:
+        return root["kind"].text
+    names = set(root.fields)
+    if {"components", "root", "schemaVersion"} <= names or "pipelineSpec" in names:
+        return PIPELINE
+    if root["mig-configs"].is_map or (root["version"].text == "v1" and names & {"sharing", "flags"}):
+        return MIG_PARTED if root["mig-configs"] else DEVICE_PLUGIN
+    if names & {"command", "roles"} and 2 * len(names & _JOB_FIELDS) > len(names):
+        return JOB_FILE
+    if root["nodes"].is_list and 2 * len(names & _CLUSTER_FIELDS) > len(names):
+        return CLUSTER_FILE
+    return ""
+
+
+def _embedded(text: Text, data: Value) -> Iterator[Document]:
+    """Configurations of the device plugin and of mig-parted in literal blocks of a ConfigMap."""
+    for value in data.fields.values():
+        if "\n" not in value.text or not ("mig-configs:" in value.text or "version: v1" in value.text):
+            continue
+        block = value.node.place.line if isinstance(value.node, Scalar) else 0
+        first = text.lines[block] if block < len(text.lines) else ""
+        try:
+            nodes = compose(Text(text.source, value.text), MAX_NODES)
+        except InputError:
+            continue
+        for node in nodes:
+            root = Value(node, node.place)
+            if (kind := _kind(root)) in (DEVICE_PLUGIN, MIG_PARTED):
+                yield Document(text, root, kind, block, len(first) - len(first.lstrip()))

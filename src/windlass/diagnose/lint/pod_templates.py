@@ -1,0 +1,151 @@
+"""Pod templates of every kind of object that has some, found by a table of paths."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from windlass.diagnose.lint.values import Value
+from windlass.jobs.syntax.command_line import words_of
+
+_SPEC = ("spec.template",)
+_JOB_SET = "spec.replicatedJobs.*.template.spec.template"
+_PATHS: Mapping[str, tuple[str, ...]] = {
+    "Pod": ("",),
+    "PodTemplate": ("template",),
+    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController"), _SPEC),
+    "Notebook": _SPEC,
+    "Job": ("spec.template", "spec.tasks.*.template"),
+    "CronJob": ("spec.jobTemplate.spec.template",),
+    "JobSet": (_JOB_SET,),
+    **dict.fromkeys(("TrainingRuntime", "ClusterTrainingRuntime"), (f"spec.template.{_JOB_SET}",)),
+    "PyTorchJob": ("spec.pytorchReplicaSpecs.*.template",),
+    "TFJob": ("spec.tfReplicaSpecs.*.template",),
+    "JAXJob": ("spec.jaxReplicaSpecs.*.template",),
+    "XGBoostJob": ("spec.xgbReplicaSpecs.*.template",),
+    "PaddleJob": ("spec.paddleReplicaSpecs.*.template",),
+    "MPIJob": ("spec.mpiReplicaSpecs.*.template",),
+    "RayCluster": ("spec.headGroupSpec.template", "spec.workerGroupSpecs.*.template"),
+    "RayJob": ("spec.rayClusterSpec.headGroupSpec.template", "spec.rayClusterSpec.workerGroupSpecs.*.template"),
+    "RayService": ("spec.rayClusterConfig.headGroupSpec.template", "spec.rayClusterConfig.workerGroupSpecs.*.template"),
+}  # fmt: skip
+"""Paths of the pod templates of a kind; `*` is any name or index."""
+_REPLICA_KINDS = frozenset(kind for kind, paths in _PATHS.items() if any("ReplicaSpecs" in path for path in paths))
+GANG_KINDS = _REPLICA_KINDS | {"JobSet", "TrainingRuntime", "ClusterTrainingRuntime", "RayCluster", "RayJob"}
+"""Kinds whose pods work together."""
+GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
+
+
+@dataclass(eq=False)
+class PodTemplate:
+    """One pod template. `role`: the name of its replica spec, group or task, "" if there is one template only."""
+
+    kind: str
+    root: Value
+    template: Value
+    role: str
+    group: Value
+    """The mapping with the template and its number of replicas."""
+
+    @property
+    def spec(self) -> Value:
+        """The pod's spec."""
+        return self.template["spec"]
+
+    @property
+    def replicas(self) -> int:
+        """Number of pods, as far as it is written; 1 without."""
+        for name in ("replicas", "completions", "parallelism"):
+            for around in (self.group, self.group.at("template", "spec")):
+                if (count := around[name].number) is not None:
+                    return count
+        return 1
+
+    @cached_property
+    def containers(self) -> list[Container]:
+        """The containers that run the work."""
+        return [Container(self, each) for each in self.spec["containers"].items if each.is_map]
+
+    @cached_property
+    def all_containers(self) -> list[Container]:
+        """The containers, init containers included."""
+        first = [Container(self, each) for each in self.spec["initContainers"].items if each.is_map]
+        return [*first, *self.containers]
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """The labels of the pods."""
+        return {name: value.text for name, value in self.template.at("metadata", "labels").fields.items()}
+
+    @property
+    def is_gang(self) -> bool:
+        """Tells whether the pod is one of a distributed job."""
+        return self.kind in GANG_KINDS
+
+
+@dataclass(eq=False)
+class Container:
+    """One container of a pod template."""
+
+    pod: PodTemplate
+    value: Value
+
+    @property
+    def limits(self) -> dict[str, Value]:
+        """Its limits by resource."""
+        return self.value.at("resources", "limits").fields
+
+    @property
+    def requests(self) -> dict[str, Value]:
+        """Its requests by resource."""
+        return self.value.at("resources", "requests").fields
+
+    @cached_property
+    def gpus(self) -> int:
+        """Number of whole GPUs that it requests."""
+        amounts = {**self.requests, **self.limits}
+        return sum(
+            int(amounts[name].text) for name in GPU_RESOURCES if name in amounts and amounts[name].text.isdecimal()
+        )
+
+    @cached_property
+    def env(self) -> dict[str, Value]:
+        """Its variables by name: the entries of `env`."""
+        return {entry["name"].text: entry for entry in self.value["env"].items}
+
+    @cached_property
+    def line(self) -> list[str]:
+        """Command and arguments as written."""
+        return [*self.value["command"].texts, *self.value["args"].texts]
+
+    @cached_property
+    def words(self) -> list[str]:
+        """Words of the command line, also within a script for a shell."""
+        words = words_of(self.line)
+        return list(itertools.chain.from_iterable(word.split() for word in words)) if len(self.line) > 2 else words
+
+
+def pod_templates(kind: str, group: str, root: Value) -> list[PodTemplate]:
+    """The pod templates of a manifest."""
+    paths = _PATHS.get(kind, ())
+    if kind == "Job":
+        paths = paths[1:] if group == "batch.volcano.sh" else paths[:1] if group == "batch" else ()
+    return [PodTemplate(kind, root, *found) for path in paths for found in _find(root, path) if found[0].is_map]
+
+
+def _find(root: Value, path: str) -> Iterator[tuple[Value, str, Value]]:
+    """Each value at a path, with the name of its `*` and the value below which that stands."""
+    head, star, rest = path.partition(".*.")
+    if not star:
+        found = root.at(*head.split(".")) if head else root
+        yield found, "", root.at(*head.split(".")[:-1]) if head else root
+        return
+    for each in _children(root.at(*head.split("."))):
+        role = each.name or each["name"].text or each["groupName"].text
+        yield each.at(*rest.split(".")), role, each
+
+
+def _children(value: Value) -> list[Value]:
+    return value.items or list(value.fields.values())

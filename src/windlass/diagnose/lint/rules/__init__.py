@@ -1,0 +1,12 @@
+"""The rules, a module for each family; importing a module enters its rules in the table."""
+
+from importlib import import_module
+
+FAMILIES = ("files", "resources", "commands")
+"""Modules of this package, in the order of the reference page."""
+
+
+def load_rules() -> None:
+    """Enters all rules in the table."""
+    for family in FAMILIES:
+        import_module(f"{__name__}.{family}")

@@ -1,0 +1,185 @@
+"""Rules about whole files: readable, of known fields, of versions that are served, and valid by their own readers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+from windlass.diagnose.lint.documents import CLUSTER_FILE, JOB_FILE, Document, Documents
+from windlass.diagnose.lint.findings import Hit, RuleSeverity
+from windlass.diagnose.lint.rule import Subject, rule
+from windlass.jobs.errors import InputError, Place
+
+_K8S = "https://kubernetes.io/docs"
+_KINDS_OF_JOBS = "PyTorchJob TFJob JAXJob XGBoostJob PaddleJob MPIJob TrainJob TrainingJob"
+_REMOVED: Mapping[tuple[str, str], str] = MappingProxyType(
+    {
+        ("extensions/v1beta1", "Deployment"): "apps/v1",
+        ("extensions/v1beta1", "DaemonSet"): "apps/v1",
+        ("extensions/v1beta1", "Ingress"): "networking.k8s.io/v1",
+        ("apps/v1beta1", "Deployment"): "apps/v1",
+        ("apps/v1beta1", "StatefulSet"): "apps/v1",
+        ("apps/v1beta2", "Deployment"): "apps/v1",
+        ("apps/v1beta2", "DaemonSet"): "apps/v1",
+        ("apps/v1beta2", "StatefulSet"): "apps/v1",
+        ("batch/v1beta1", "CronJob"): "batch/v1",
+        ("batch/v2alpha1", "CronJob"): "batch/v1",
+        ("policy/v1beta1", "PodDisruptionBudget"): "policy/v1",
+        ("policy/v1beta1", "PodSecurityPolicy"): "",
+        ("autoscaling/v2beta1", "HorizontalPodAutoscaler"): "autoscaling/v2",
+        ("autoscaling/v2beta2", "HorizontalPodAutoscaler"): "autoscaling/v2",
+        ("storage.k8s.io/v1beta1", "CSIDriver"): "storage.k8s.io/v1",
+        ("scheduling.k8s.io/v1beta1", "PriorityClass"): "scheduling.k8s.io/v1",
+        ("rbac.authorization.k8s.io/v1beta1", "ClusterRole"): "rbac.authorization.k8s.io/v1",
+        ("rbac.authorization.k8s.io/v1beta1", "ClusterRoleBinding"): "rbac.authorization.k8s.io/v1",
+        ("ray.io/v1alpha1", "RayCluster"): "ray.io/v1",
+        ("ray.io/v1alpha1", "RayJob"): "ray.io/v1",
+        ("ray.io/v1alpha1", "RayService"): "ray.io/v1",
+        ("kubeflow.org/v1beta2", "TFJob"): "kubeflow.org/v1",
+        ("kubeflow.org/v1beta2", "PyTorchJob"): "kubeflow.org/v1",
+        ("kubeflow.org/v1beta1", "PyTorchJob"): "kubeflow.org/v1",
+        ("kubeflow.org/v1alpha1", "MPIJob"): "kubeflow.org/v2beta1",
+        ("kubeflow.org/v1alpha2", "MPIJob"): "kubeflow.org/v2beta1",
+        ("jobset.x-k8s.io/v1alpha1", "JobSet"): "jobset.x-k8s.io/v1alpha2",
+    }
+)
+"""API version and kind → the version that replaces it, "" without one."""
+_SAME_FIELDS = frozenset({"CronJob", "CSIDriver", "PriorityClass", "ClusterRole", "ClusterRoleBinding"})
+"""Kinds whose fields are the same in both versions."""
+
+
+def _found_by_engine(_subject: object) -> Iterator[Hit]:
+    yield from ()
+
+
+@rule(RuleSeverity.ERROR, Subject.ENGINE, fix="Correct the file at this place.", source="https://yaml.org/spec/1.2.2/")
+def unreadable_file(subject: object) -> Iterator[Hit]:
+    """A file that is missing, no text or no valid YAML cannot be applied, and nothing in it can be checked."""
+    return _found_by_engine(subject)
+
+
+@rule(
+    RuleSeverity.WARNING, Subject.ENGINE, fix="Write the id that the finding shows in brackets.", source=f"{_K8S}/home/"
+)
+def unknown_ignore(subject: object) -> Iterator[Hit]:
+    """A comment that names no rule ignores nothing, so the finding for which it was written is shown."""
+    return _found_by_engine(subject)
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.DOCUMENT,
+    fix="Correct the name, or move the field to where it belongs.",
+    source=f"{_K8S}/reference/using-api/api-concepts/#field-validation",
+    kinds=f"{_KINDS_OF_JOBS} TrainingRuntime ClusterTrainingRuntime JobSet Job CronJob ConfigMap Secret Service "
+    "ServiceAccount PersistentVolumeClaim Pod",
+)
+def unknown_field(document: Document) -> Iterator[Hit]:
+    """An API server drops a field that the kind lacks, so the setting has no effect; strict validation refuses it."""
+    from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import unknown_fields  # noqa: PLC0415
+
+    assert document.root.node is not None  # noqa: S101 - a document has a node
+    for each in unknown_fields(document.root.node):
+        replacement = str(each.meant[-1]) if each.meant and each.meant[:-1] == each.path[:-1] else None
+        yield Hit(each.place, str(each), replacement)
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.DOCUMENT,
+    fix="Correct the field as the message says.",
+    source="https://www.kubeflow.org/docs/components/trainer/",
+    kinds=_KINDS_OF_JOBS,
+)
+def invalid_job(document: Document) -> Iterator[Hit]:
+    """The operator of this kind refuses the job, or fails it before it has pods."""
+    from windlass.jobs.kubernetes.kinds.registry import read  # noqa: PLC0415 - loads every kind
+    from windlass.jobs.kubernetes.manifest_reader import Fault, format_path  # noqa: PLC0415
+    from windlass.jobs.kubernetes.train_runtimes import NOT_FOUND  # noqa: PLC0415
+
+    if (document.version, document.kind) in _REMOVED:
+        return
+    parsed = read(document.root.plain)
+    if isinstance(parsed, Fault) and parsed.reason != NOT_FOUND:
+        yield document.root.below(parsed.path).hit(f"{format_path(parsed.path)}: {parsed.message}")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.DOCUMENT,
+    fix="Correct the field; `windlass explain job.FIELD` shows its values.",
+    source="https://yaml.org/spec/1.2.2/",
+    kinds=JOB_FILE,
+)
+def invalid_job_file(document: Document) -> Iterator[Hit]:
+    """`windlass run` and `submit` refuse the file."""
+    from windlass.jobs.description.job_file import loads  # noqa: PLC0415 - loads the reader of jobs
+
+    if document.is_first:
+        yield from _hits_of(lambda: loads(document.text.text, source=document.text.source))
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.DOCUMENT,
+    fix="Correct the field; `windlass explain cluster.FIELD` shows its values.",
+    source="https://yaml.org/spec/1.2.2/",
+    kinds=CLUSTER_FILE,
+)
+def invalid_cluster_file(document: Document) -> Iterator[Hit]:
+    """`windlass up` and `simulate` refuse the file."""
+    from windlass.jobs.cluster.cluster_file import read_cluster  # noqa: PLC0415
+
+    yield from _hits_of(lambda: read_cluster(document.text))
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.DOCUMENT,
+    fix="Write the served version and adapt its fields.",
+    source=f"{_K8S}/reference/using-api/deprecation-guide/",
+    kinds=" ".join(sorted({kind for _, kind in _REMOVED})),
+)
+def removed_api_version(document: Document) -> Iterator[Hit]:
+    """API servers no longer serve this version, so the object cannot be created."""
+    served = _REMOVED.get((document.version, document.kind))
+    if served is not None:
+        text = f"{served} replaced it" if served else "Pod Security Admission replaced it"
+        replacement = served if document.kind in _SAME_FIELDS else None
+        yield document.root["apiVersion"].hit_value(
+            f"{document.kind} of {document.version} is no longer served; {text}", replacement
+        )
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.INPUT,
+    fix="Rename one of the two, or remove it.",
+    source=f"{_K8S}/concepts/overview/working-with-objects/names/",
+)
+def duplicate_object(documents: Documents) -> Iterator[tuple[Document, Hit]]:
+    """The second object of the same kind and name replaces the first when the file is applied."""
+    seen = defaultdict[tuple[str, ...], list[Document]](list)
+    for document in documents.documents:
+        if document.name and document.kind:
+            key = (document.text.source, document.group, document.kind, document.namespace, document.name)
+            seen[key].append(document)
+    for first, *others in seen.values():
+        for other in others:
+            line = first.root.place.line
+            yield (
+                other,
+                other.root.at("metadata", "name").hit(
+                    f"{other.kind} {other.name[:60]!r} is defined twice; the first is in line {line}"
+                ),
+            )
+
+
+def _hits_of(read: Callable[[], object]) -> Iterator[Hit]:
+    """The problems that a reader raises."""
+    try:
+        read()
+    except InputError as error:
+        for problem in error.problems:
+            yield Hit(problem.place or Place(1, 1), problem.message)

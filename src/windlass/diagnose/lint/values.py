@@ -1,0 +1,112 @@
+"""`Value`: a node of a YAML document, or its absence, with the place at which a fault of it is reported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.diagnose.lint.findings import Hit
+from windlass.jobs.errors import FieldPath, Place
+from windlass.jobs.syntax.yaml_tree import ListNode, MapNode, Node, Scalar, plain
+
+
+@dataclass(slots=True, eq=False)
+class Value:
+    """A value. False if it is absent or null; its place is then that of the part around it.
+
+    `place` is that of its key in a mapping, else its own. Immutable by convention: thousands are made for a file.
+    """
+
+    node: Node | None
+    place: Place
+    name: str = ""
+
+    def __bool__(self) -> bool:
+        return self.node is not None and not (isinstance(self.node, Scalar) and self.node.value is None)
+
+    def __getitem__(self, name: str) -> Value:
+        if isinstance(self.node, MapNode):
+            for key, value in self.node.entries:
+                if key.text == name:
+                    return Value(value, key.place, name)
+        return Value(None, self.place, name)
+
+    def at(self, *names: str) -> Value:
+        """The value at a path of names."""
+        found = self
+        for name in names:
+            found = found[name]
+        return found
+
+    def below(self, path: FieldPath) -> Value:
+        """The value at a path of names and indexes, or the nearest value around it."""
+        found = self
+        for part in path:
+            items = found.items
+            inner = found[part] if isinstance(part, str) else items[part] if part < len(items) else None
+            if inner is None or inner.node is None:
+                return found
+            found = inner
+        return found
+
+    @property
+    def items(self) -> list[Value]:
+        """The items of a list; [] of anything else."""
+        return [Value(item, item.place) for item in self.node.items] if isinstance(self.node, ListNode) else []
+
+    @property
+    def fields(self) -> dict[str, Value]:
+        """The entries of a mapping; {} of anything else."""
+        if not isinstance(self.node, MapNode):
+            return {}
+        return {key.text: Value(value, key.place, key.text) for key, value in self.node.entries}
+
+    @property
+    def is_map(self) -> bool:
+        """Tells whether it is a mapping."""
+        return isinstance(self.node, MapNode)
+
+    @property
+    def is_list(self) -> bool:
+        """Tells whether it is a list."""
+        return isinstance(self.node, ListNode)
+
+    @property
+    def is_scalar(self) -> bool:
+        """Tells whether it is a single value other than null."""
+        return bool(self) and isinstance(self.node, Scalar)
+
+    @property
+    def text(self) -> str:
+        """A single value as written, without quotes; "" of anything else."""
+        return self.node.text if self and isinstance(self.node, Scalar) else ""
+
+    @property
+    def plain(self) -> Any:
+        """The value as plain data."""
+        return None if self.node is None else plain(self.node)
+
+    @property
+    def number(self) -> int | None:
+        """An integer, None of anything else."""
+        value = self.node.value if isinstance(self.node, Scalar) else None
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    @property
+    def texts(self) -> list[str]:
+        """The single values of a list as written."""
+        return [item.text for item in self.items]
+
+    def hit(self, message: str) -> Hit:
+        """A fault of this value."""
+        return Hit(self.place, message)
+
+    def hit_value(self, message: str, replacement: str | None = None) -> Hit:
+        """A fault at the value itself, not at its key, and the text to write instead."""
+        is_one_line = isinstance(self.node, Scalar) and self.node.place.width >= len(self.node.text)
+        place = self.node.place if self.node is not None else self.place
+        return Hit(place, message, replacement if is_one_line else None)
+
+    def hit_key(self, message: str, replacement: str) -> Hit:
+        """A fault of the key, and the key to write instead."""
+        return Hit(self.place, message, replacement)

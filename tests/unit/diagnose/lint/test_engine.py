@@ -1,0 +1,88 @@
+import json
+
+import pytest
+
+from windlass.cli.entry import main
+from windlass.diagnose.lint.engine import lint_paths, lint_texts
+from windlass.diagnose.lint.reports import FORMATS
+from windlass.jobs.syntax.text import Text
+
+POD = """apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  containers:
+  - name: train
+    image: train:1
+    resources:
+      limits:
+        nvidia.com/gpus: 1
+"""
+
+
+def lint(text):
+    return lint_texts([Text("pod.yaml", text)])
+
+
+def test_a_finding_has_the_line_and_column_of_its_field():
+    [finding] = lint(POD)
+    assert (finding.place.line, finding.place.column, finding.rule) == (10, 9, "gpu-resource-misspelt")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        POD.replace("gpus: 1", "gpus: 1  # windlass: ignore[gpu-resource-misspelt]"),
+        POD.replace("      limits:", "      limits:\n        # windlass: ignore[gpu-resource-misspelt]"),
+        "# windlass: ignore-file[gpu-resource-misspelt]\n" + POD,
+    ],
+)
+def test_a_comment_ignores_a_rule(text):
+    assert lint(text) == []
+
+
+def test_a_comment_for_another_line_ignores_nothing():
+    assert lint("# windlass: ignore[gpu-resource-misspelt]\n" + POD)
+
+
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(tmp_path):
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "pod.yaml").write_text(POD)
+    found = lint_paths([str(tmp_path), str(tmp_path / "missing.yaml")])
+    assert sorted(each.rule for each in found) == ["gpu-resource-misspelt", "unreadable-file", "unreadable-file"]
+
+
+def test_a_template_of_helm_is_named_as_one():
+    [finding] = lint("apiVersion: v1\nkind: Pod\nmetadata: {{ .Values.name }}: x\n")
+    assert "helm template . | windlass lint -" in finding.message
+
+
+def test_items_of_a_list_are_checked():
+    [finding] = lint("apiVersion: v1\nkind: List\nitems:\n- " + POD.replace("\n", "\n  "))
+    assert finding.place.line == 13
+
+
+def test_sarif_names_the_rule_and_the_region():
+    [run] = json.loads(FORMATS["sarif"](lint(POD)))["runs"]
+    [result] = run["results"]
+    assert result["ruleId"] == "gpu-resource-misspelt"
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 10
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["gpu-resource-misspelt"]
+
+
+def test_github_gets_a_workflow_command_with_escapes():
+    [finding] = lint_texts([Text("a,b.yaml", POD)])
+    assert FORMATS["github"]([finding]).startswith(
+        "::error file=a%2Cb.yaml,line=10,col=9,title=gpu-resource-misspelt::"
+    )
+
+
+def test_errors_exit_with_1_and_warnings_with_0(tmp_path, capsys):
+    (tmp_path / "error.yaml").write_text(POD)
+    variable = "    env: [{name: NCCL_DEBUG, value: LOUD}]\n"
+    warning = POD[: POD.index("    resources:")] + variable
+    (tmp_path / "warning.yaml").write_text(warning)
+    assert main(["lint", str(tmp_path / "error.yaml")]) == 1
+    assert main(["lint", str(tmp_path / "warning.yaml")]) == 0
+    assert main(["lint", "--strict", str(tmp_path / "warning.yaml")]) == 1
+    assert "nccl-debug-level" in capsys.readouterr().out
