@@ -107,7 +107,7 @@ JOBS = (
     Permission("create a PodGroup for a gang, if configured", pod_group.GROUP, ("podgroups",), ("get", "create")),
     Permission("record the logs of pods before their deletion", CORE, ("pods/log",), ("get",)),
     # An object of the same name may belong to an earlier job and be deleted with it, so it must be readable.
-    Permission("give pods DNS names", CORE, ("services",), ("get", "create", "delete")),
+    Permission("give pods DNS names", CORE, ("services",), ("get", "list", "create", "delete")),
     Permission("give MPI's launcher its hostfile", CORE, ("configmaps",), ("get", "create", "patch")),
     Permission("create the volume claims of a TrainJob", CORE, ("persistentvolumeclaims",), ("get", "create")),
     Permission("give the pods of a gang their keys", CORE, ("secrets",), ("create",)),

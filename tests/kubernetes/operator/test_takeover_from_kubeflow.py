@@ -18,6 +18,9 @@ from operator_place import OperatorPlace, leading
 import strays
 
 PODS = "/api/v1/namespaces/default/pods"
+SERVICES = "/api/v1/namespaces/default/services"
+REMOVED = "pytorchjob-running-worker-7"
+"""Name of a worker that was removed, by an operator that ended before it deleted the worker's service."""
 PATHS = tuple({kind.path for kind in KINDS.values()} | {"/apis/batch/v1/jobs"})
 pytestmark = pytest.mark.apiserver
 
@@ -41,6 +44,9 @@ class LeftCluster:
             if job.state in RUNS:
                 for pod in pods:
                     await kubelets.running("default", pod["metadata"]["name"])
+            if job.name == "pytorchjob-running":
+                pods[-1]["metadata"]["name"] = REMOVED
+                await api.post(SERVICES, kubeflow_jobs.service(pods[-1]))
 
     def of(self, *states: str) -> list[LeftJob]:
         return [job for job in self.jobs if job.state in states]
@@ -124,8 +130,17 @@ async def check_takeover(place: OperatorPlace, left: LeftCluster) -> None:
         assert job.name not in pods
     for job in left.of("succeeded", "failed"):
         assert (await job.get(api))["status"] == job.object["status"], job.name
+    await check_services(api)
     await check_table(api, left)
     await check_ends(place, left)
+
+
+async def check_services(api: Api) -> None:
+    """The members of a running job keep their services, and a removed one has none."""
+    async with asyncio.timeout(strays.TIMEOUT_S):
+        while REMOVED in (names := [each["metadata"]["name"] for each in (await api.get(SERVICES))["items"]]):  # noqa: ASYNC110 - polled
+            await asyncio.sleep(0.1)
+    assert {f"pytorchjob-running-{each}" for each in ("master-0", "worker-0", "worker-1")} <= set(names)
 
 
 async def check_table(api: Api, left: LeftCluster) -> None:

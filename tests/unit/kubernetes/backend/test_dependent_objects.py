@@ -72,6 +72,11 @@ class ObjectApi(RecordedApi):
     async def get(self, resource: Any, _namespace: str, name: str, **_: Any) -> dict[str, Any]:
         return self.objects[resource.kind, name]
 
+    async def list(self, resource: Any, _namespace: str, *, selector: str) -> list[dict[str, Any]]:
+        key, _, value = selector.partition("=")
+        found = (each for (kind, _), each in self.objects.items() if kind == resource.kind)
+        return [each for each in found if each["metadata"].get("labels", {}).get(key) == value]
+
     async def patch(self, _resource: Any, _namespace: str, name: str, body: dict[str, Any], **_: Any) -> Any:
         if body["metadata"]["uid"] != self.objects["ConfigMap", name]["metadata"]["uid"]:
             raise ApiError(409, "Conflict", "UID in precondition")
@@ -363,6 +368,22 @@ def test_the_next_leader_deletes_the_services_of_pods_that_an_ending_job_does_no
             await asyncio.sleep(0.01)
             assert not stage.run.removing_services
         assert api.removed == [("Service", "digits-worker-0", "uid-of-digits-worker-0")]
+        await executor.close()
+
+    asyncio.run(story())
+
+
+def test_the_next_leader_deletes_the_services_of_members_that_were_removed_before_its_time() -> None:
+    async def story() -> None:
+        api, stage = ObjectApi(), Stage(PYTORCH)
+        labels = {"training.kubeflow.org/job-name": "digits"}
+        for index, uid in ((0, "u"), (1, "u"), (2, "another")):
+            name = f"digits-worker-{index}"
+            api.objects["Service", name] = existing("Service", name, labels=labels, ownerReferences=owned_by(uid))
+        executor = executor_of(api)
+        executor.upkeep.update(stage.gang, stage.run)
+        await finish(executor, stage)
+        assert api.removed == [("Service", "digits-worker-1", "uid-of-digits-worker-1")]
         await executor.close()
 
     asyncio.run(story())

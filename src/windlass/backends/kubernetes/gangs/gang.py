@@ -93,6 +93,8 @@ class DependentState:
     """By kind and name."""
     made_for: tuple[int, int] = NEVER_MADE
     """Generation, and revision of the set of running pods (`RunPods`), for which they were last created."""
+    inherited: bool = False
+    """Whether services exist that an earlier controller has created, possibly those of removed members as well."""
 
 
 @dataclass(slots=True)

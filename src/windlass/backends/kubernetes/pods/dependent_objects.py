@@ -26,6 +26,7 @@ from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.labels import GENERATION
 from windlass.jobs.kubernetes.pods.gang_secret import SECRET_KEY, SECRET_TYPE
 from windlass.jobs.kubernetes.pods.node_tolerations import with_node_tolerations
+from windlass.jobs.kubernetes.pods.pod_assembly import JOB_NAME, REPLICA_INDEX
 from windlass.jobs.kubernetes.status.announcements import CREATED, DELETED
 
 RESOURCES = {
@@ -106,6 +107,9 @@ class DependentObjects:
     async def make(self, gang: Gang, wanted: Wanted, running: Collection[str]) -> None:
         """Creates or updates all of them. `running`: names of the pods that run. Raises ApiError, Unreachable."""
         await self._make_missing(gang, wanted, running, _ALL)
+        if gang.dependents.inherited:
+            await self._remove_unwanted_services(gang, wanted)
+            gang.dependents.inherited = False
 
     async def _make_missing(self, gang: Gang, wanted: Wanted, running: Collection[str], kinds: Collection[str]) -> None:
         objects = [
@@ -140,6 +144,19 @@ class DependentObjects:
     async def remove_services(self, gang: Gang, uids: Mapping[str, str]) -> None:
         """Deletes services of a gang, given their uids by name."""
         await asyncio.gather(*(self._remove_service(gang, name, uid) for name, uid in uids.items()))
+
+    async def _remove_unwanted_services(self, gang: Gang, wanted: Wanted) -> None:
+        """Deletes the services of pods that an earlier controller has removed from a gang."""
+        objects = registry.dependent_objects(gang.parsed, (), wanted.sizes)
+        named = {each["metadata"]["name"] for each in objects if _has_replica_labels(each)}
+        if not named:
+            return
+        selector = f"{JOB_NAME}={gang.parsed.name}"
+        async with self.at_once:
+            found = await self.connection.list(r.SERVICES, gang.reference.namespace, selector=selector)
+        owned = [each["metadata"] for each in found if owner_of(each) == gang.reference.owner_key]
+        if wanted.is_wanted():
+            await self.remove_services(gang, {each["name"]: each["uid"] for each in owned if each["name"] not in named})
 
     async def _remove_service(self, gang: Gang, name: str, uid: str) -> None:
         if await self._remove(r.SERVICES, gang.reference.namespace, name, uid):
@@ -207,6 +224,7 @@ class DependentObjects:
             sentence = _foreign_object(resource, manifest)
             self.note(gang.reference, f"cannot use an object: {sentence}")
             raise ApiError(409, "AlreadyExists", sentence)
+        gang.dependents.inherited |= manifest["kind"] == "Service"
         if manifest["kind"] in _CHANGING and wanted.updates:
             return uid if await self._change(manifest, uid) else None
         if manifest["kind"] == "Job" and not await self._is_of_generation(there, manifest):
@@ -259,6 +277,11 @@ def _foreign_object(resource: Resource, manifest: Mapping[str, Any]) -> str:
 
 def _is_as_made(made: MadeObject | None, manifest: Mapping[str, Any]) -> bool:
     return made is not None and made.manifest == manifest
+
+
+def _has_replica_labels(manifest: Mapping[str, Any]) -> bool:
+    """Tells whether an object is the service of one pod of a job."""
+    return manifest["kind"] == "Service" and REPLICA_INDEX in (manifest["metadata"].get("labels") or {})
 
 
 def _name_of(manifest: Mapping[str, Any]) -> tuple[str, str]:
