@@ -17,6 +17,8 @@ from windlass.jobs.syntax.yaml_tree import ListNode, Node, Scalar, compose
 
 MAX_NODES = 2_000_000
 """Number of values in one input: the output of Helm for a whole cluster."""
+_MAX_LEVELS = 96
+"""Depth of a document: schemas of custom resources have 50 levels."""
 JOB_FILE, CLUSTER_FILE = "windlass-job-file", "windlass-cluster-file"
 PIPELINE, DEVICE_PLUGIN, MIG_PARTED = "kfp-pipeline", "device-plugin-config", "mig-parted-config"
 _JOB_FIELDS = frozenset(field.name for field in JOB)
@@ -86,7 +88,7 @@ class Documents:
 
 def read_documents(text: Text) -> list[Document]:
     """The documents of a file, items of lists and embedded documents included. Raises InputError."""
-    documents = [document for node in compose(text, MAX_NODES) for document in _expand(text, node)]
+    documents = [document for node in compose(text, MAX_NODES, _MAX_LEVELS) for document in _expand(text, node)]
     for document in documents[:1]:
         document.is_first = True
     return documents

@@ -26,20 +26,30 @@ load_rules()
 
 def lint_paths(paths: Iterable[str]) -> list[LintFinding]:
     """The findings of files, folders and standard input ("-"), in order. Raises nothing for any content."""
-    texts, findings = list[Text](), list[LintFinding]()
-    for path in itertools.chain.from_iterable(map(_files, paths)):
-        try:
-            texts.append(decode(read_bytes(path, MAX_BYTES), "<stdin>" if path == STDIN else path))
-        except InputError as error:
-            findings += _unreadable(error, path)
-    return [*findings, *lint_texts(texts)]
+    texts, findings, listed = list[Text](), list[LintFinding](), set[str]()
+    for each in paths:
+        files = _files(each)
+        listed.update(files if files != [each] else ())
+        for path in files:
+            try:
+                texts.append(decode(read_bytes(path, MAX_BYTES), "<stdin>" if path == STDIN else path))
+            except InputError as error:
+                findings += _unreadable(error, path)
+    found = [*findings, *lint_texts(texts)]
+    templates = {text.source for text in texts if text.source in listed and "{{" in text.text}
+    return [each for each in found if each.rule != "unreadable-file" or each.source not in templates]
 
 
 def _files(path: str) -> list[str]:
     folder = Path(path)
     if path == STDIN or not folder.is_dir():
         return [path]
-    return sorted(str(each) for each in folder.rglob("*") if each.suffix in SUFFIXES and each.is_file())
+    return sorted(str(each) for each in folder.rglob("*") if _is_checked(each.relative_to(folder)) and each.is_file())
+
+
+def _is_checked(path: Path) -> bool:
+    """Tells whether a file of a folder is checked: hidden files and folders and the sources of packages are not."""
+    return path.suffix in SUFFIXES and not any(part.startswith(".") or part == "node_modules" for part in path.parts)
 
 
 def lint_texts(texts: Sequence[Text]) -> list[LintFinding]:

@@ -10,12 +10,14 @@ from functools import cached_property
 from windlass.diagnose.lint.values import Value
 from windlass.jobs.syntax.command_line import words_of
 
+SELECTOR_KINDS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
+"""Kinds of apps/v1, whose selector is required."""
 _SPEC = ("spec.template",)
 _JOB_SET = "spec.replicatedJobs.*.template.spec.template"
 _PATHS: Mapping[str, tuple[str, ...]] = {
     "Pod": ("",),
     "PodTemplate": ("template",),
-    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController"), _SPEC),
+    **dict.fromkeys((*SELECTOR_KINDS, "ReplicationController"), _SPEC),
     "Notebook": _SPEC,
     "Job": ("spec.template", "spec.tasks.*.template"),
     "CronJob": ("spec.jobTemplate.spec.template",),
@@ -33,6 +35,7 @@ _PATHS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Paths of the pod templates of a kind; `*` is any name or index."""
 _REPLICA_KINDS = frozenset(kind for kind, paths in _PATHS.items() if any("ReplicaSpecs" in path for path in paths))
+RAY_KINDS = frozenset({"RayCluster", "RayJob", "RayService"})
 GANG_KINDS = _REPLICA_KINDS | {"JobSet", "TrainingRuntime", "ClusterTrainingRuntime", "RayCluster", "RayJob"}
 """Kinds whose pods work together."""
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
@@ -53,6 +56,12 @@ class PodTemplate:
     def spec(self) -> Value:
         """The pod's spec."""
         return self.template["spec"]
+
+    @property
+    def is_patch(self) -> bool:
+        """Tells whether the object is a patch of kustomize, which has only the fields that it changes."""
+        is_selected = self.kind in SELECTOR_KINDS
+        return is_selected and not self.root.at("spec", "selector") and not self.template.at("metadata", "labels")
 
     @property
     def replicas(self) -> int:

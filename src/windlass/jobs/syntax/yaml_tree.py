@@ -92,14 +92,14 @@ class _Refused(Exception):  # noqa: N818 - never leaves this module
         self.message, self.place = message, place
 
 
-def compose(text: Text, most: int = MAX_NODES) -> list[Node]:
-    """The documents of a text that are not empty, with at most so many values. Raises InputError."""
+def compose(text: Text, most: int = MAX_NODES, depth: int = MAX_DEPTH) -> list[Node]:
+    """The documents of a text that are not empty, with at most so many values and levels. Raises InputError."""
     odd = UNPRINTABLE.search(text.text)
     if odd:
         message = f"the character U+{ord(odd[0]):04X} may not stand in a text file"
         raise InputError([text.problem(message, text.place(odd.start()))])
     try:
-        documents = list(_Composer(text.text, most).documents())
+        documents = list(_Composer(text.text, most, depth).documents())
     except _Refused as refused:
         raise InputError([text.problem(refused.message, refused.place)]) from None
     except yaml.YAMLError as error:
@@ -135,8 +135,8 @@ class _Composer:
     Holds the anchors of one document and the number of values of the file.
     """
 
-    def __init__(self, text: str, most: int) -> None:
-        self.most = most
+    def __init__(self, text: str, most: int, most_levels: int) -> None:
+        self.most, self.most_levels = most, most_levels
         self.events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
         self.anchors: dict[str, Node | None] = {}
         self.nodes = 0
@@ -149,8 +149,8 @@ class _Composer:
 
     def node(self, event: yaml.Event, depth: int) -> Node:
         place = _place(event)
-        if depth > MAX_DEPTH:
-            raise _Refused(f"nested more than {MAX_DEPTH} levels deep", place)
+        if depth > self.most_levels:
+            raise _Refused(f"nested more than {self.most_levels} levels deep", place)
         if isinstance(event, yaml.AliasEvent):
             return self.alias(event, place)
         self.count(1, place)

@@ -57,6 +57,28 @@ def test_a_template_of_helm_is_named_as_one():
     assert "helm template . | windlass lint -" in finding.message
 
 
+def test_templates_and_hidden_files_of_a_folder_are_left_out(tmp_path):
+    (tmp_path / "chart.yaml").write_text("metadata: {{ .Values.name }}: x\n")
+    (tmp_path / ".hidden.yaml").write_text(POD)
+    assert lint_paths([str(tmp_path)]) == []
+
+
+def test_a_schema_of_a_custom_resource_may_be_deep():
+    deep = "".join(f"{'  ' * level}properties:\n" for level in range(60))
+    assert lint(f"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n{deep}") == []
+
+
+def test_a_patch_of_kustomize_may_lack_what_it_leaves_as_it_is():
+    patch = {"spec": {"template": {"spec": {"containers": [{"name": "manager", "args": ["--verbose"]}]}}}}
+    assert lint(json.dumps({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, **patch})) == []
+
+
+def test_words_that_kuberay_joins_may_be_one_word():
+    head = {"template": {"spec": {"containers": [{"name": "head", "image": "ray:1", "command": ["echo 1"]}]}}}
+    cluster = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "spec": {"headGroupSpec": head}}
+    assert lint(json.dumps(cluster)) == []
+
+
 def test_items_of_a_list_are_checked():
     [finding] = lint("apiVersion: v1\nkind: List\nitems:\n- " + POD.replace("\n", "\n  "))
     assert finding.place.line == 13

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from windlass.diagnose.lint.engine import lint_paths
+from windlass.diagnose.lint.findings import RuleSeverity
 from windlass.diagnose.lint.rule import RULES
 
 ROOT = Path(__file__).parents[4]
@@ -28,7 +29,7 @@ def test_every_rule_has_a_planted_fault():
 
 @pytest.mark.parametrize("path", RIGHT, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_file_that_is_right_raises_nothing(path):
-    assert lint_paths([str(path)]) == []
+    assert [each for each in lint_paths([str(path)]) if each.severity is not RuleSeverity.INFO] == []
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-FAMILIES = ("files", "resources", "commands")
+FAMILIES = ("files", "metadata", "resources", "commands", "pods", "volumes")
 """Modules of this package, in the order of the reference page."""
 
 

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from types import MappingProxyType
 
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
-from windlass.diagnose.lint.pod_templates import Container
+from windlass.diagnose.lint.pod_templates import RAY_KINDS, Container
 from windlass.diagnose.lint.rule import Subject, rule
 from windlass.diagnose.lint.values import Value
 from windlass.jobs.syntax.command_line import is_standalone, procs_of
@@ -84,7 +84,8 @@ def image_missing(container: Container) -> Iterator[Hit]:
     """A container of a pod needs an image; the API server refuses the pod."""
     if (
         container.pod.kind in ("Pod", "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Notebook")
-        and not (container.value["image"])
+        and not container.value["image"]
+        and not container.pod.is_patch
     ):
         yield container.value.hit(f"the container {container.value['name'].text[:60]!r} has no image")
 
@@ -113,7 +114,7 @@ def command_no_list(container: Container) -> Iterator[Hit]:
 @rule(RuleSeverity.ERROR, Subject.CONTAINER, fix='Split it into words, or write ["sh", "-c", "…"].', source=_COMMAND)
 def command_in_one_word(container: Container) -> Iterator[Hit]:
     """The first word is the name of a program; with arguments in it, no such file exists."""
-    command = container.value["command"].items
+    command = [] if container.pod.kind in RAY_KINDS else container.value["command"].items  # KubeRay joins the words
     first = command[0].text if command else ""
     program, _, arguments = first.partition(" ")
     if arguments.strip() and "\n" not in first and not program.startswith(("$", "#")):
@@ -131,7 +132,7 @@ def shell_without_c(container: Container) -> Iterator[Hit]:
 @rule(RuleSeverity.ERROR, Subject.CONTAINER, fix="Join the script into one word.", source=_COMMAND)
 def shell_script_in_words(container: Container) -> Iterator[Hit]:
     """After -c a shell runs one word as the script; the next ones become $0, $1 and are not run."""
-    line = container.line
+    line = [word for number, word in enumerate(container.line) if word != "--" or number != 2]
     if len(line) > 3 and PurePath(line[0]).name in _SHELLS and re.fullmatch("-[a-z]*c", line[1]):
         script = line[2]
         if re.fullmatch(r"[\w./-]+", script):

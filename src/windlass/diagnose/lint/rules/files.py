@@ -81,6 +81,8 @@ def unknown_field(document: Document) -> Iterator[Hit]:
 
     assert document.root.node is not None  # noqa: S101 - a document has a node
     for each in unknown_fields(document.root.node):
+        if str(each.path[-1]).startswith("$"):  # a directive of a strategic merge patch
+            continue
         replacement = str(each.meant[-1]) if each.meant and each.meant[:-1] == each.path[:-1] else None
         yield Hit(each.place, str(each), replacement)
 
