@@ -14,6 +14,7 @@ VERBS = MappingProxyType(
         "status": ("status", "Details of a job; without a job, of the controller"),
         "top": ("top", "Live progress of running jobs; of one job, rank by rank"),
         "why": ("why", "Why jobs wait: exact counts, and which jobs hold what they need"),
+        "doctor": ("doctor", "Find out what is wrong, and print the fix"),
         "logs": ("logs", "Output of the ranks of a job, of any attempt"),
         "exec": ("exec", "Run a command in the environment of a rank"),
         "cancel": ("job_control", "Cancel jobs"),

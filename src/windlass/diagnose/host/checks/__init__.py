@@ -1,0 +1,1 @@
+"""Checks over the facts of a machine: pure functions that return steps."""

@@ -1,0 +1,1 @@
+"""Readers of a machine's facts: files below a root folder, and calls that a test replaces."""
