@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +14,7 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.terminal.report_format import ReportFormat, ReportFormatOption, print_report
 from windlass.diagnose.host.checklist import check_host
 from windlass.diagnose.host.readers.host_reader import read_host
-from windlass.diagnose.steps import is_wrong
+from windlass.diagnose.steps import CheckStep, is_wrong
 
 doctor = typer.Typer(
     help="Find out what is wrong, and print the fix.",
@@ -34,6 +35,12 @@ def host(
     root: Annotated[
         Path, typer.Option("--root", help="Where the machine's file systems are mounted, such as /host in a debug pod.")
     ] = Path("/"),
+    burn: Annotated[
+        bool, typer.Option("--burn", help="Also load GPUs or CPU, memory, all-reduce and disks, with figures.")
+    ] = False,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, max=3600, help="With --burn: duration of each load test.")
+    ] = 10.0,
     output: ReportFormatOption = ReportFormat.TEXT,
 ) -> int:
     """Check this machine: GPUs, driver, NVML, fabric, containers, torch and NCCL, RDMA, limits, disks, clock, name.
@@ -44,5 +51,17 @@ def host(
     folders = ("/", tempfile.gettempdir(), str(Path.home()), os.environ.get("WINDLASS_STATE", "/"))
     facts = read_host(root, folders=folders, environment=os.environ)
     steps = check_host(facts)
+    if burn:
+        steps += _burn(seconds, len(facts.nvml.gpus))
     print_report(facts.host or "host", steps, output)
     return ExitCode.FAILED if is_wrong(steps) else ExitCode.OK
+
+
+def _burn(seconds: float, gpus: int) -> tuple[CheckStep, ...]:
+    """Runs the load tests and returns their steps. Progress goes to stderr."""
+    from windlass.diagnose.host.burn.burn_in import burn  # noqa: PLC0415 - only with --burn
+    from windlass.diagnose.host.burn.measurement import judge_measurements  # noqa: PLC0415
+
+    folders = {folder.stat().st_dev: str(folder) for folder in (Path.cwd(), Path(tempfile.gettempdir()))}
+    found = burn(seconds, gpus, [*folders.values()], lambda line: print(line, file=sys.stderr, flush=True))
+    return tuple(judge_measurements(found))

@@ -1,0 +1,1 @@
+"""Load tests of a machine: matrix products, memory, all-reduce between local processes, and disk, with figures."""
