@@ -1,0 +1,93 @@
+"""The rule tables: every rule is complete, its own examples fire it, and no other family takes them for its own."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+FOLDER = REPOSITORY / "src" / "windlass" / "diagnose" / "rules"
+TABLES = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.yaml"))}
+RULES: dict[str, dict[str, Any]] = {rule["id"]: rule for table in TABLES.values() for rule in table}
+FAMILY = {rule["id"]: family for family, table in TABLES.items() for rule in table}
+CAUSES = yaml.safe_load((REPOSITORY / "tests/diagnosis/blind/causes.yaml").read_text(encoding="utf-8"))
+KNOWN_CAUSES = {slug for family in CAUSES.values() for slug in family}
+REQUIRED = {
+    "id", "cause", "verdict", "signatures", "role", "scope", "certainty", "retry", "why", "fix", "source", "matches",
+    "passes",
+}  # fmt: skip
+OPTIONAL = {"all", "requires", "absent", "beats", "command", "decide"}
+ENGINE_NAMES = {"rank", "node"}
+PATTERNS = {id: [re.compile(text) for text in rule["signatures"]] for id, rule in RULES.items()}
+
+each_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+
+
+def fires(id: str, line: str) -> bool:
+    return any(pattern.search(line) for pattern in PATTERNS[id])
+
+
+def references(rule: dict[str, Any], *fields: str) -> set[str]:
+    return {other for field in fields for other in rule.get(field, [])}
+
+
+@each_rule
+def test_a_rule_has_all_fields_and_no_others(rule: dict[str, Any]) -> None:
+    assert REQUIRED <= set(rule) <= REQUIRED | OPTIONAL
+    assert rule["role"] in {"root", "consequence", "hint"}
+    assert rule["scope"] in {"rank", "node", "fabric", "job", "cluster"}
+    assert rule["certainty"] in {"certain", "likely", "possible"}
+    assert rule["retry"] in {"retry", "avoid-node", "stop"}
+    assert rule["cause"] in KNOWN_CAUSES
+    assert rule["source"].startswith("https://")
+    assert all(rule[field] and isinstance(rule[field], str) for field in ("verdict", "why", "fix"))
+
+
+@each_rule
+def test_a_rule_refers_only_to_other_rules(rule: dict[str, Any]) -> None:
+    others = references(rule, "requires", "absent", "beats")
+    assert others <= set(RULES) - {rule["id"]}
+
+
+@each_rule
+def test_the_verdict_uses_only_groups_of_the_signatures(rule: dict[str, Any]) -> None:
+    groups = {name for pattern in PATTERNS[rule["id"]] for name in pattern.groupindex}
+    assert set(re.findall(r"{(\w+)}", rule["verdict"])) <= groups | ENGINE_NAMES
+
+
+@each_rule
+def test_each_example_line_fires_its_rule_and_no_other_line_does(rule: dict[str, Any]) -> None:
+    assert rule["matches"]
+    assert rule["passes"]
+    assert [line for line in rule["matches"] if not fires(rule["id"], line)] == []
+    assert [line for line in rule["passes"] if fires(rule["id"], line)] == []
+
+
+@each_rule
+def test_no_root_of_another_family_fires_on_the_examples(rule: dict[str, Any]) -> None:
+    related = references(rule, "requires", "beats") | {
+        id for id, other in RULES.items() if rule["id"] in references(other, "requires", "beats")
+    }
+    foreign = [id for id, other in RULES.items() if other["role"] == "root" and FAMILY[id] != FAMILY[rule["id"]]]
+    taken = {id for id in foreign for line in rule["matches"] if fires(id, line)}
+    assert taken <= related
+
+
+def test_ids_are_unique_and_every_cause_has_a_rule() -> None:
+    counts = Counter(rule["id"] for table in TABLES.values() for rule in table)
+    assert max(counts.values()) == 1
+    assert KNOWN_CAUSES - {rule["cause"] for rule in RULES.values()} == set()
+
+
+def test_there_are_at_least_160_rules() -> None:
+    assert len(RULES) >= 160
+
+
+def test_no_rule_beats_itself_through_others() -> None:
+    def beaten(id: str, seen: frozenset[str]) -> set[str]:
+        return set().union(*({other} | beaten(other, seen | {other}) for other in references(RULES[id], "beats") - seen))
+
+    assert [id for id in RULES if id in beaten(id, frozenset())] == []
