@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.terminal.report_format import ReportFormat, ReportFormatOption, print_report
+from windlass.cli.verbs.operator_run import ContextOption, KubeconfigOption, access_to
 from windlass.diagnose.host.checklist import check_host
 from windlass.diagnose.host.readers.host_reader import read_host
 from windlass.diagnose.steps import CheckStep, is_wrong
+
+if TYPE_CHECKING:
+    from windlass.diagnose.cluster.survey import ClusterSurvey
 
 doctor = typer.Typer(
     help="Find out what is wrong, and print the fix.",
@@ -27,7 +33,36 @@ doctor = typer.Typer(
 
 @doctor.callback()
 def _describe() -> None:
-    """Find out what is wrong with a machine, and print the fix."""
+    """Find out what is wrong with a machine or a cluster, and print the fix."""
+
+
+@doctor.command("cluster", short_help="Check the cluster: nodes, device plugins, scheduler, queues, stuck pods")
+def cluster(
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", help="Only this namespace. Default: all that you may list.")
+    ] = "",
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+    output: ReportFormatOption = ReportFormat.TEXT,
+) -> int:
+    """Check the cluster: node pools with runtime, device plugin or DRA and devices, scheduler, queues, pods, operators.
+
+    Only lists objects, with your own permissions; what you may not list is a step of its own. Exits with 1 if a step
+    is wrong.
+    """
+    access = access_to(context, kubeconfig)
+    from windlass.backends.kubernetes.client.connection import Connection  # noqa: PLC0415 - after access_to's check
+    from windlass.cli.kubernetes.cluster_survey import survey_cluster  # noqa: PLC0415
+    from windlass.diagnose.cluster.checklist import check_cluster  # noqa: PLC0415
+
+    async def survey() -> ClusterSurvey:
+        async with Connection(access) as connection:
+            own = namespace or access.namespace
+            return await survey_cluster(connection, own, int(time.time() * 1000), whole=not namespace)
+
+    steps = check_cluster(asyncio.run(survey()))
+    print_report(context or "cluster", steps, output)
+    return ExitCode.FAILED if is_wrong(steps) else ExitCode.OK
 
 
 @doctor.command("host", short_help="Check this machine from the PCI bus to the framework")

@@ -1,0 +1,1 @@
+"""Checks over the objects of a cluster: pure functions that return steps."""
