@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-FAMILIES = ("files", "metadata", "resources", "commands", "pods", "volumes", "references")
+FAMILIES = ("files", "metadata", "resources", "commands", "pods", "volumes", "references", "batch")
 """Modules of this package, in the order of the reference page."""
 
 

@@ -1,0 +1,244 @@
+"""Rules about batch scripts of Slurm."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from windlass.diagnose.lint.batch_script import FLAGS, SHORT, BatchScript, SbatchOption
+from windlass.diagnose.lint.findings import Hit, RuleSeverity
+from windlass.diagnose.lint.rule import Subject, rule
+from windlass.jobs.errors import Place
+from windlass.jobs.syntax.command_line import procs_of
+
+_SBATCH = "https://slurm.schedmd.com/sbatch.html"
+_SRUN = "https://slurm.schedmd.com/srun.html"
+_TORCHRUN = "https://docs.pytorch.org/docs/stable/elastic/run.html"
+_OTHER_OPTIONS = """
+    acctg-freq batch bb bbf cluster-constraint clusters comment consolidate-segments container-id core-spec
+    cores-per-socket cpu-freq cpus-per-gpu deadline delay-boot exclude export export-file external-launcher
+    gid gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags help hint input
+    job-name kill-on-invalid-dep mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu
+    mem-update mincpus network nice no-bell nodefile nodelist nodes ntasks ntasks-per-board ntasks-per-core
+    ntasks-per-gpu ntasks-per-node ntasks-per-socket oom-kill-step open-mode power prefer priority profile
+    propagate reservation resv-ports segment signal sockets-per-node stepmgr switches thread-spec
+    threads-per-core time time-min tmp tres-bind tres-per-task uid usage use-min-nodes version
+    wait-all-nodes wckey wrap x11
+"""
+_OPTIONS = frozenset(SHORT.values()) | FLAGS | {f"--{name}" for name in _OTHER_OPTIONS.split()}
+_TIME = re.compile(r"[0-9]+|[0-9]+:[0-9]+(:[0-9]+)?|[0-9]+-[0-9]+(:[0-9]+){0,2}|infinite|unlimited", re.IGNORECASE)
+_MEMORY = ("--mem", "--mem-per-cpu", "--mem-per-gpu")
+_LOCAL = re.compile(r"(?:MASTER_ADDR=|--(?:rdzv[-_]endpoint|master[-_]addr)[ =])[\"']?(localhost|127\.0\.0\.1)")
+
+
+def _options(script: BatchScript) -> Iterator[SbatchOption]:
+    yield from (each for each in script.options if not each.ignored)
+
+
+def _nodes(script: BatchScript) -> int:
+    return script.number("--nodes") or 1
+
+
+@rule(RuleSeverity.ERROR, Subject.SCRIPT, fix="Move the line above the first command.", source=_SBATCH)
+def sbatch_option_after_command(script: BatchScript) -> Iterator[Hit]:
+    """The command sbatch stops reading options at the first command, so this one has no effect."""
+    for option in script.options:
+        if option.ignored:
+            yield Hit(option.place, f"{option.name[:60]} stands after a command")
+
+
+@rule(RuleSeverity.ERROR, Subject.SCRIPT, fix="Correct the name of the option.", source=_SBATCH)
+def sbatch_option_unknown(script: BatchScript) -> Iterator[Hit]:
+    """The command sbatch refuses a script with an option that it does not know."""
+    for option in _options(script):
+        if option.name.startswith("--") and not _is_known(option.name):
+            close = get_close_matches(option.name, sorted(_OPTIONS), 1, 0.8)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            yield Hit(option.place, f"sbatch has no option {option.name[:60]}{hint}")
+
+
+def _is_known(name: str) -> bool:
+    """Tells whether sbatch takes an option: its name, or a beginning that only one option has."""
+    return name in _OPTIONS or sum(each.startswith(name) for each in _OPTIONS) == 1
+
+
+@rule(RuleSeverity.WARNING, Subject.SCRIPT, fix="Write #SBATCH at the beginning of the line.", source=_SBATCH)
+def sbatch_prefix_malformed(script: BatchScript) -> Iterator[Hit]:
+    """Only a line that begins with #SBATCH is an option; any other spelling is a comment."""
+    for number, line in enumerate(script.text.lines, 1):
+        found = re.match(r"(?:\s*#\s+SBATCH|\s+#SBATCH|#(?!SBATCH)(?i:SBATCH))(?=\s+-)", line)
+        if found:
+            yield Hit(Place(number, 1, len(found[0])), f"{found[0].strip()!r} is a comment", "#SBATCH")
+
+
+@rule(RuleSeverity.ERROR, Subject.SCRIPT, fix="Write the interpreter: #!/bin/bash.", source=_SBATCH)
+def sbatch_shebang_missing(script: BatchScript) -> Iterator[Hit]:
+    """The command sbatch refuses a script whose first line names no interpreter."""
+    if not script.text.text.startswith("#!"):
+        yield Hit(Place(1, 1), "the first line does not begin with #!")
+
+
+@rule(RuleSeverity.ERROR, Subject.SCRIPT, fix="Save the file with line ends of Unix: dos2unix FILE.", source=_SBATCH)
+def sbatch_dos_line_ends(script: BatchScript) -> Iterator[Hit]:
+    """The command sbatch refuses a script with line ends of DOS."""
+    if "\r\n" in script.text.text:
+        yield Hit(Place(1, 1), "lines end with a carriage return")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.SCRIPT,
+    fix="Write %j, %x, %u or %N, or the path itself.",
+    source=f"{_SBATCH}#SECTION_FILENAME-PATTERN",
+)
+def sbatch_variable_in_option(script: BatchScript) -> Iterator[Hit]:
+    """No shell reads the options: a variable stays as it is written, as part of a file's name."""
+    for option in _options(script):
+        if re.search(r"\$\{?[A-Za-z_]", option.value):
+            yield Hit(option.place, f"{option.name}: {option.value[:60]!r} has a variable")
+
+
+@rule(RuleSeverity.ERROR, Subject.SCRIPT, fix="Write minutes, hours:minutes:seconds or days-hours.", source=_SBATCH)
+def sbatch_time_malformed(script: BatchScript) -> Iterator[Hit]:
+    """The command sbatch refuses a time limit of another form."""
+    for option in _options(script):
+        if option.name in ("--time", "--time-min") and option.value and not _TIME.fullmatch(option.value):
+            yield Hit(option.place, f"{option.value[:40]!r} is no time limit")
+
+
+@rule(RuleSeverity.ERROR, Subject.SCRIPT, fix="Keep one of them.", source=_SBATCH)
+def sbatch_memory_twice(script: BatchScript) -> Iterator[Hit]:
+    """--mem, --mem-per-cpu and --mem-per-gpu exclude each other."""
+    found = [option for name in _MEMORY if (option := script.option(name))]
+    if len(found) > 1:
+        yield Hit(found[-1].place, f"{found[0].name} and {found[-1].name} in one script")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.SCRIPT,
+    fix="Write gpu, gpu:COUNT or gpu:TYPE:COUNT.",
+    source="https://slurm.schedmd.com/gres.html",
+)
+def sbatch_gres_malformed(script: BatchScript) -> Iterator[Hit]:
+    """Slurm's resource is called gpu, and colons stand before its type and count; another name is refused."""
+    for option in _options(script):
+        wrong = re.search(r"(?i)(?:^|,)(gpus?:?=[0-9]+|gpus(?::|$))", option.value)
+        if option.name == "--gres" and wrong:
+            yield Hit(option.place, f"--gres={option.value[:40]} is no amount of GPUs")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.SCRIPT,
+    fix="Write --ntasks-per-node=1; torchrun starts the processes of a node.",
+    source=_TORCHRUN,
+)
+def sbatch_torchrun_per_gpu(script: BatchScript) -> Iterator[Hit]:
+    """Each task starts a torchrun with all processes of the node, so there are too many ranks for the GPUs."""
+    tasks = script.option("--ntasks-per-node")
+    for _, line in script.calls("torchrun") if tasks and (script.number("--ntasks-per-node") or 1) > 1 else ():
+        if re.search(r"\bsrun\b", line) and (procs_of(line.split()) or 1) > 1 and "--ntasks" not in line and tasks:
+            yield Hit(tasks.place, f"{tasks.value[:9]} tasks on each node start torchrun with several processes each")
+            return
+
+
+@rule(RuleSeverity.ERROR, Subject.SCRIPT, fix="Write srun before the command.", source=_SRUN)
+def sbatch_torchrun_without_srun(script: BatchScript) -> Iterator[Hit]:
+    """A batch script runs on its first node only; srun starts a command on all of them."""
+    launched = any(re.search(r"\b(srun|pdsh|mpirun|mpiexec|ssh)\b", line) for _, line in script.commands)
+    for place, line in script.calls("torchrun") if _nodes(script) > 1 and not launched else ():
+        yield Hit(place, f"{line.split()[0][:60]} runs on one of {_nodes(script)} nodes")
+
+
+@rule(RuleSeverity.WARNING, Subject.SCRIPT, fix="Start one process for each GPU.", source=_TORCHRUN)
+def sbatch_processes_differ(script: BatchScript) -> Iterator[Hit]:
+    """Ranks beyond the GPUs of the node share or lack one; GPUs beyond the ranks stay idle."""
+    gpus = _gpus_per_node(script)
+    for place, line in script.calls("torchrun"):
+        processes = procs_of(line.split())
+        if gpus and processes and processes != gpus:
+            yield Hit(place, f"--nproc-per-node {processes} with {gpus} GPUs on each node")
+
+
+def _gpus_per_node(script: BatchScript) -> int | None:
+    for name in ("--gpus-per-node", "--gres"):
+        option = script.option(name)
+        found = re.fullmatch(r"(?:gpu:)?(?:[A-Za-z][\w.-]*:)?([0-9]+)", option.value) if option else None
+        if found:
+            return int(found[1])
+    return None
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.SCRIPT,
+    fix='Write the first node: $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1).',
+    source=_TORCHRUN,
+)
+def sbatch_address_of_itself(script: BatchScript) -> Iterator[Hit]:
+    """Each node then waits for the others at its own address, until the rendezvous times out."""
+    for place, line in script.commands if _nodes(script) > 1 else ():
+        if found := _LOCAL.search(line):
+            yield Hit(place, f"{found[1]} as the address of {_nodes(script)} nodes")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.SCRIPT,
+    fix="Set it in the command that srun starts: srun bash -c 'export RANK=$SLURM_PROCID; …'.",
+    source=_SRUN,
+)
+def sbatch_rank_of_script(script: BatchScript) -> Iterator[Hit]:
+    """The script itself is task 0: every rank inherits 0 from it, and each waits for the others."""
+    for place, line in script.commands:
+        if re.match(r"\s*export\s+(\w*RANK|\w*RANK_ID)=[\"']?\$\{?SLURM_(PROCID|LOCALID)\b", line):
+            yield Hit(place, f"{line.split()[1][:60]} is set before srun")
+
+
+@rule(
+    RuleSeverity.WARNING,
+    Subject.SCRIPT,
+    fix="Write srun --cpus-per-task=$SLURM_CPUS_PER_TASK, or export SRUN_CPUS_PER_TASK.",
+    source=_SRUN,
+)
+def sbatch_cpus_not_passed(script: BatchScript) -> Iterator[Hit]:
+    """Since Slurm 22.05 srun does not take --cpus-per-task from the job: each task has one CPU."""
+    set_elsewhere = "SRUN_CPUS_PER_TASK" in script.text.text
+    for place, line in script.calls("srun") if (script.number("--cpus-per-task") or 1) > 1 else ():
+        if not set_elsewhere and not re.search(r"\s(--cpus-per-task|-c\s*[0-9$])", line.partition(" bash ")[0]):
+            yield Hit(place, "srun without --cpus-per-task")
+            return
+
+
+@rule(RuleSeverity.WARNING, Subject.SCRIPT, fix="Write --signal=B:SIGNAL@SECONDS.", source=_SBATCH)
+def sbatch_signal_not_to_script(script: BatchScript) -> Iterator[Hit]:
+    """Without B: the signal goes to the steps of srun and not to the script, so its trap never runs."""
+    option = script.option("--signal")
+    traps = any(re.match(r"\s*trap\s", line) for _, line in script.commands)
+    if option and traps and not re.match(r"(R?B|BR):", option.value):
+        yield Hit(option.place, f"--signal={option.value[:40]} with a trap in the script")
+
+
+@rule(RuleSeverity.INFO, Subject.SCRIPT, fix="Write --open-mode=append.", source=_SBATCH)
+def sbatch_output_overwritten(script: BatchScript) -> Iterator[Hit]:
+    """A requeued job writes the same output file anew: the log of the first attempt is lost."""
+    option = script.option("--requeue")
+    if option and not script.option("--open-mode"):
+        yield Hit(option.place, "--requeue without --open-mode=append")
+
+
+@rule(RuleSeverity.WARNING, Subject.SCRIPT, fix="Keep one of the two.", source=_SBATCH)
+def sbatch_option_twice(script: BatchScript) -> Iterator[Hit]:
+    """The last value wins, and the first has no effect."""
+    seen: dict[str, str] = {}
+    for option in _options(script):
+        if seen.get(option.name, option.value) != option.value and not _is_component(script):
+            yield Hit(option.place, f"{option.name[:60]} is set twice")
+        seen[option.name] = option.value
+
+
+def _is_component(script: BatchScript) -> bool:
+    """Tells whether the options are of several components of a heterogeneous job."""
+    return any(re.match(r"#SBATCH\s+hetjob|#SBATCH\s+packjob", line) for line in script.text.lines)
