@@ -27,7 +27,8 @@ class CheckStep:
     """One step of a check list.
 
     `name`: stable, with its area before the dot; `text`: what was found; `fix`: a command or action, for every step
-    that is a warning or wrong; `source`: the document behind a rule that is not obvious.
+    that is a warning or wrong; `source`: the document behind a rule that is not obvious;
+    `share`: part of the whole that this step explains, from 0 to 1.
     """
 
     name: str
@@ -36,6 +37,7 @@ class CheckStep:
     fix: str = ""
     evidence: tuple[str, ...] = ()
     source: str = ""
+    share: float | None = None
 
     @property
     def area(self) -> str:
@@ -119,4 +121,5 @@ def _cell(text: str) -> str:
 
 def _plain_step(step: CheckStep) -> dict[str, Any]:
     named = {"step": step.name, "area": step.area, "state": step.state.value, "text": step.text}
-    return {**named, "fix": step.fix, "evidence": list(step.evidence), "source": step.source}
+    shared = {} if step.share is None else {"share": round(step.share, 4)}
+    return {**named, **shared, "fix": step.fix, "evidence": list(step.evidence), "source": step.source}

@@ -14,6 +14,7 @@ _MIN_RANKS = 3
 """Minimum number of ranks that report, for one of them to be called slow."""
 _MS = "_ms"
 _OF_RANK = "rank_"
+_OF_GPU = "gpu_"
 
 
 def summarize_progress(ranks: Sequence[Mapping[str, Any]]) -> Json | None:
@@ -78,8 +79,8 @@ def _memory(rank: Mapping[str, Any]) -> float | None:
 
 
 def _line(rank: Mapping[str, Any]) -> Json:
-    """One rank, with its own measurements without their prefix."""
+    """One rank, with its own measurements without their prefix, and those of its GPU."""
     values = rank.get("values", {})
-    own = {name.removeprefix(_OF_RANK): values[name] for name in values if name.startswith(_OF_RANK)}
+    own = {name.removeprefix(_OF_RANK): values[name] for name in values if name.startswith((_OF_RANK, _OF_GPU))}
     known = ("rank", "node", "pid", "code", "step", "phase", "at", "printed_at", "env")
     return {**{name: rank.get(name) for name in known}, "values": own}

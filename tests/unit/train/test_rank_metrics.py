@@ -24,6 +24,7 @@ def test_a_rank_reports_step_and_wait_time_at_most_once_a_second():
     assert printed == [False, True, False, True]
     assert (own.values["rank_step_ms"], own.values["rank_wait_ms"], own.values["rank_busy_ms"]) == (500, 100, 400)
     assert own.values["rank_memory"] > 2**20
+    assert (own.values["rank_total_ms"], own.values["rank_total_agree_ms"]) == (1500, 300)
 
 
 def test_a_gauge_without_a_gpu_has_no_values():
@@ -36,5 +37,26 @@ def test_driver_values_are_a_fraction_and_bytes():
     driver = SimpleNamespace(
         nvmlDeviceGetUtilizationRates=lambda _: SimpleNamespace(gpu=97),
         nvmlDeviceGetMemoryInfo=lambda _: SimpleNamespace(used=2**30),
+        nvmlDeviceGetCurrentClocksThrottleReasons=lambda _: 0x40,
+        nvmlDeviceGetClockInfo=lambda _gpu, _kind: 900,
+        nvmlDeviceGetMaxClockInfo=lambda _gpu, _kind: 1980,
+        NVML_CLOCK_SM=1,
     )
-    assert read_gpu(driver, "a gpu") == {"gpu_utilisation": 0.97, "gpu_memory": 2**30}
+    clocks = {"gpu_sm_clock": 900, "gpu_max_sm_clock": 1980, "gpu_slowdown": 1}
+    assert read_gpu(driver, "a gpu") == {"gpu_utilisation": 0.97, "gpu_memory": 2**30, **clocks}
+
+
+def test_a_driver_without_clocks_reports_the_rest():
+    class HiddenError(Exception):
+        pass
+
+    def hide(_gpu):
+        raise HiddenError
+
+    driver = SimpleNamespace(
+        nvmlDeviceGetUtilizationRates=lambda _: SimpleNamespace(gpu=50),
+        nvmlDeviceGetMemoryInfo=lambda _: SimpleNamespace(used=1),
+        nvmlDeviceGetCurrentClocksThrottleReasons=hide,
+        NVMLError=HiddenError,
+    )
+    assert read_gpu(driver, "a slice") == {"gpu_utilisation": 0.5, "gpu_memory": 1}

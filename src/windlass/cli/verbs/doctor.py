@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from windlass.cli.completion import complete_job_names
+from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.target import NamespaceOption as JobNamespaceOption
+from windlass.cli.target import OnOption, StateOption, record_source, warn_if_offline
 from windlass.cli.terminal.report_format import ReportFormat, ReportFormatOption, print_report
 from windlass.cli.verbs.operator_run import ContextOption, KubeconfigOption, access_to
 from windlass.diagnose.host.checklist import check_host
@@ -62,6 +66,33 @@ def cluster(
 
     steps = check_cluster(asyncio.run(survey()))
     print_report(context or "cluster", steps, output)
+    return ExitCode.FAILED if is_wrong(steps) else ExitCode.OK
+
+
+@doctor.command("slow", short_help="What a training job waits for, with the share of each cause")
+def slow(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="A name or an id.", autocompletion=complete_job_names)],
+    output: ReportFormatOption = ReportFormat.TEXT,
+    on: OnOption = "",
+    namespace: JobNamespaceOption = "",
+    state: StateOption = None,
+) -> int:
+    """Divide the time of a job between stragglers, data, communication, checkpoints, low clocks and computation.
+
+    Reads what the ranks of `windlass.train` have reported since their first step. Exits with 1 if a cause takes a
+    quarter of the run.
+    """
+    from windlass.diagnose.slow.analysis import analyze_slowness  # noqa: PLC0415 - only for this verb
+    from windlass.diagnose.slow.rank_times import read_ranks  # noqa: PLC0415
+
+    source = record_source(on, namespace, state)
+    warn_if_offline(source)
+    details = source.job(job)
+    if "members" in details:
+        raise UsageError(f"{job} is an array\nname one of its jobs: {details['members'][0]['id']}")
+    ranks = (details.get("progress") or {"ranks": []})["ranks"]
+    steps = analyze_slowness(read_ranks(ranks), len(ranks))
+    print_report(details["id"], steps, output)
     return ExitCode.FAILED if is_wrong(steps) else ExitCode.OK
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 
 _INTERVAL_S = 1.0
+_SLOWDOWN_REASONS = 0x08 | 0x20 | 0x40 | 0x80
+"""NVML's bits for slowdowns by hardware, temperature (driver and hardware) and an external power brake."""
 
 
 class GpuGauge:
@@ -22,7 +24,7 @@ class GpuGauge:
             threading.Thread(target=self._watch, args=(uuid,), name="nvml", daemon=True).start()
 
     def values(self) -> dict[str, float]:
-        """Return the last sample: `gpu_utilisation` from 0 to 1, and `gpu_memory` in bytes over all processes."""
+        """Return the last sample: `gpu_utilisation` from 0 to 1, `gpu_memory` in bytes of all processes, and clocks."""
         return dict(self._values)
 
     def close(self) -> None:
@@ -48,4 +50,18 @@ def read_gpu(nvml: Any, gpu: Any) -> dict[str, float]:
     return {
         "gpu_utilisation": nvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100,
         "gpu_memory": float(nvml.nvmlDeviceGetMemoryInfo(gpu).used),
+        **_read_clocks(nvml, gpu),
     }
+
+
+def _read_clocks(nvml: Any, gpu: Any) -> dict[str, float]:
+    """Return the SM clock and its maximum in MHz, and whether heat or power lowers it; nothing if they are hidden."""
+    try:
+        reasons = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu)
+        return {
+            "gpu_sm_clock": float(nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM)),
+            "gpu_max_sm_clock": float(nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_SM)),
+            "gpu_slowdown": float(bool(reasons & _SLOWDOWN_REASONS)),
+        }
+    except nvml.NVMLError:
+        return {}

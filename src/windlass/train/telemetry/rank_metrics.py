@@ -23,16 +23,21 @@ class RankMetrics:
         self._phases, self._device, self._now = phases, device, now
         self._gauge = GpuGauge(device)
         self._since, self._counted, self._before = now(), 0, phases.totals()
+        self._began: float | None = None
+        self._origin = self._before
         self.values: dict[str, float] = {}
         """The last values by name.
 
         `rank_step_ms`; of that `rank_wait_ms` (for samples, for the step consensus, for a save), and the rest
-        `rank_busy_ms`; `rank_memory` in bytes, the peak of the device or, without a GPU, of the process; and the values
+        `rank_busy_ms`; `rank_total_ms` since the first step, and of that `rank_total_PHASE_ms` in each phase;
+        `rank_memory` in bytes, the peak of the device or, without a GPU, of the process; and the values
         of NVML.
         """
 
     def count(self) -> bool:
         """Count one step. Returns whether there are new values, at most once a second."""
+        if self._began is None:
+            self._began, self._origin = self._now(), self._phases.totals()
         self._counted += 1
         passed = self._now() - self._since
         if passed < _INTERVAL_S:
@@ -43,12 +48,18 @@ class RankMetrics:
         wait = sum(spent.get(phase, 0.0) for phase in _WAITING_PHASES) / self._counted
         self._since, self._counted, self._before = self._now(), 0, totals
         times = {"rank_step_ms": step, "rank_wait_ms": wait, "rank_busy_ms": step - wait}
-        self.values = {**times, "rank_memory": float(self._memory()), **self._gauge.values()}
+        self.values = {**times, **self._totals(totals), "rank_memory": float(self._memory()), **self._gauge.values()}
         return True
 
     def close(self) -> None:
         """Stop measuring."""
         self._gauge.close()
+
+    def _totals(self, totals: dict[Phase, float]) -> dict[str, float]:
+        """Return the time since the first step and its phases, in ms."""
+        phases = time_between(self._origin, totals)
+        passed = (self._now() - (self._began or 0.0)) * 1000
+        return {"rank_total_ms": passed, **{f"rank_total_{phase}_ms": spent for phase, spent in phases.items()}}
 
     def _memory(self) -> int:
         if self._device.type == "cuda":
