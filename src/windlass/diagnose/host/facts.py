@@ -185,8 +185,9 @@ class HostFacts:
     """Everything that the checks know about one machine.
 
     `driver`: version of NVIDIA's kernel module; `libraries`: file name without version → versions of the files;
-    `node_errors`: device node → error of opening it, "" if it opened; `limits`: name → (soft, hard), None is
-    unlimited; `packages`: distribution → version; `preloaded`: NCCL libraries that the environment puts first.
+    `compatible_driver`: version of CUDA's forward compatibility package, "" without it; `node_errors`: device node →
+    error of opening it, "" if it opened; `limits`: name → (soft, hard), None is unlimited; `packages`: distribution →
+    version; `preloaded`: NCCL libraries that the environment puts first.
     """
 
     host: str = ""
@@ -199,6 +200,7 @@ class HostFacts:
     driver: str = ""
     is_open_driver: bool = False
     libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    compatible_driver: str = ""
     pci: tuple[PciDevice, ...] = ()
     node_errors: Mapping[str, str] = field(default_factory=dict)
     nvml: NvmlReading = NvmlReading()

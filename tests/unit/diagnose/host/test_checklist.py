@@ -53,6 +53,9 @@ faulty = {
     "driver.gpu_count": NODE.having(nvml=replace(NODE.nvml, gpus=NODE.nvml.gpus[:7])),
     "driver.fabric_manager": NODE.with_gpu(3, fabric=1),
     "driver.kernel_log": NODE.with_file("dev/kmsg", "4,9,7000000,-;NVRM: Xid (PCI:0000:11:00): 79, pid=1, lost\n"),
+    "driver.switch_log": NODE.with_file(
+        "dev/kmsg", "4,9,7000000,-;nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Fatal, Link 32 egress\n"
+    ),
     "gpu.ecc": NODE.with_gpu(2, uncorrected=4),
     "gpu.repaired_memory": NODE.with_gpu(5, remapping_pending=True),
     "gpu.clocks": NODE.with_gpu(1, clock_reasons=0x40, sm_clock=600, temperature=91),
@@ -136,11 +139,26 @@ def test_acs_is_not_visible_without_the_rights_of_root(tmp_path):
     assert (step.state, step.fix) == (State.UNSEEN, "sudo windlass doctor host")
 
 
+def test_a_forward_compatibility_package_runs_a_newer_cuda(tmp_path):
+    node = faulty["framework.cuda_driver"].with_file("usr/local/cuda-13.0/compat/libcuda.so.580.82.07", "")
+    assert node.check(tmp_path)["framework.cuda_driver"].state is State.WARNING
+
+
+def test_links_that_leave_the_root_are_followed_without_a_crash(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/nvidia.yaml").write_text(f"kind: nvidia.com/gpu\n/libcuda.so.{DRIVER}")
+    root = tmp_path / "root"
+    (root / "var/run").mkdir(parents=True)
+    (root / "var/run/cdi").symlink_to(tmp_path / "elsewhere")
+    assert NODE.without("etc/cdi").check(root)["container.cdi"].text == "/var/run/cdi/nvidia.yaml"
+
+
 def test_xids_of_programs_do_not_condemn_the_gpu(tmp_path):
     line = "4,{0},{0}000000,-;NVRM: Xid (PCI:0000:11:00): {1}, pid=1, name=python, text\n"
     log = "".join(line.format(number, xid) for number, xid in enumerate((31, 31, 43)))
     step = NODE.with_file("dev/kmsg", log).check(tmp_path)["driver.kernel_log"]
     assert (step.state, step.text) == (State.WARNING, "Xid 31 × 2, Xid 43 × 1")
+    assert "31: Access to an unmapped page of GPU memory. Action: restart the job" in step.fix
     assert step.evidence[0] == "[    1.000000] NVRM: Xid (PCI:0000:11:00): 31, pid=1, name=python, text"
 
 

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from windlass.diagnose.host.facts import HostFacts
-from windlass.diagnose.host.xids import XID_SOURCE, xid_action
+from windlass.diagnose.host.xids import XID_SOURCE, sxid_meaning, xid_action
 from windlass.diagnose.steps import CheckStep, State, absent, ok, unseen
 
 _XID = re.compile(r"NVRM: (?:GPU at )?Xid \(((?:PCI:)?[0-9a-fA-F:.]+)\)[^:]*: (\d+)")
+_SXID = re.compile(r"SXid \((?:PCI:)?[0-9a-fA-F:.]+\): (\d+), (Fatal|Non-fatal)")
 _DENIED = ("EPERM", "EACCES")
 _NEEDED_NODES = ("nvidiactl", "nvidia-uvm")
 _NO_GPUS = "this machine has no NVIDIA GPU"
@@ -34,7 +35,8 @@ def check_driver(facts: HostFacts) -> Iterator[CheckStep]:
     yield _check_count(facts)
     yield _check_persistence(facts)
     yield _check_fabric_manager(facts)
-    yield check_kernel_log(facts)
+    yield _check_kernel_log(facts)
+    yield _check_switch_log(facts)
 
 
 def _check_module(facts: HostFacts) -> CheckStep:
@@ -169,7 +171,7 @@ def _check_fabric_manager(facts: HostFacts) -> CheckStep:
     return CheckStep(name, State.WRONG, text, fix, source=source)
 
 
-def check_kernel_log(facts: HostFacts) -> CheckStep:
+def _check_kernel_log(facts: HostFacts) -> CheckStep:
     """Returns the step of the Xid messages in the kernel log: each number with its count, its GPUs and the action."""
     name, log = "driver.kernel_log", facts.kernel_log
     if not log.source:
@@ -186,3 +188,19 @@ def check_kernel_log(facts: HostFacts) -> CheckStep:
     fix = "; ".join(f"{xid}: {action[0]}" for xid, action in actions.items())
     last = {(found[1], found[2]): line for found, line in seen}
     return CheckStep(name, state, text, fix, tuple(list(last.values())[-10:]), XID_SOURCE)
+
+
+def _check_switch_log(facts: HostFacts) -> CheckStep:
+    """The NVSwitch driver writes itself whether an error is fatal: jobs that use NVLink then fail until a reset."""
+    name = "driver.switch_log"
+    if not any(device.is_nvswitch for device in facts.pci):
+        return absent(name, "no NVSwitch on the PCI bus")
+    if not facts.kernel_log.source:
+        return unseen(name, "no kernel log is readable", "sudo windlass doctor host, or: dmesg | grep -i sxid")
+    seen = [found for line in facts.kernel_log.lines if (found := _SXID.search(line))]
+    fatal = Counter(int(found[1]) for found in seen if found[2] == "Fatal")
+    if fatal:
+        lines = tuple(f"SXid {number} × {count}: {sxid_meaning(number)}" for number, count in fatal.items())
+        fix = "drain the node, stop the fabric manager, reset all GPUs together, start it again; or restart the node"
+        return CheckStep(name, State.WRONG, f"{sum(fatal.values())} fatal errors of NVSwitches", fix, lines, XID_SOURCE)
+    return ok(name, f"no fatal SXid, {len(seen)} non-fatal ones")

@@ -15,6 +15,7 @@ from windlass.diagnose.host.compatibility import (
 from windlass.diagnose.host.facts import HostFacts, TorchPackage
 from windlass.diagnose.steps import CheckStep, State, absent, ok, unseen
 
+_FORWARD_SOURCE = "https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html"
 _INDEX = "pip install torch --index-url https://download.pytorch.org/whl/cuXYZ"
 
 
@@ -45,6 +46,11 @@ def _check_driver(facts: HostFacts, torch: TorchPackage) -> CheckStep:
     least = least_driver(torch.cuda)
     if not least:
         return unseen(name, f"the table does not know CUDA {torch.cuda}")
+    compatible = facts.compatible_driver
+    if parse_version(driver) < least <= parse_version(compatible):
+        text = f"driver {driver} with the forward compatibility package {compatible} runs CUDA {torch.cuda}"
+        fix = "its folder must be in LD_LIBRARY_PATH; it works on data centre GPUs only"
+        return CheckStep(name, State.WARNING, text, fix, source=_FORWARD_SOURCE)
     if parse_version(driver) < least:
         text = f"driver {driver} is too old for CUDA {torch.cuda}, which needs {show_version(least)}"
         fix = f"install a driver of at least {show_version(least)}, or a torch for an older CUDA: {_INDEX}"

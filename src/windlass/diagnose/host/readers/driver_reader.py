@@ -18,6 +18,7 @@ _FOLDERS = (
     "lib/x86_64-linux-gnu",
     "run/nvidia/driver/usr/lib/x86_64-linux-gnu",
 )
+_COMPATIBLE = ("usr/local/cuda/compat", "usr/local/cuda-*/compat")
 _LIBRARIES = ("libcuda.so", "libnvidia-ml.so", "libnvidia-nscq.so")
 _VERSIONED = re.compile(r"(lib[\w-]+\.so)\.(\d+\.\d+(?:\.\d+)?)")
 _MODULES = re.compile("nvidia|nouveau|amdgpu|gdrdrv|ib_|mlx5|efa|rdma|irdma|bnxt_re")
@@ -49,6 +50,12 @@ def read_libraries(root: Path) -> dict[str, tuple[str, ...]]:
                 if match := _VERSIONED.fullmatch(path.name):
                     found.setdefault(match[1], set()).add(match[2])
     return {name: tuple(sorted(versions)) for name, versions in sorted(found.items())}
+
+
+def read_compatible_driver(root: Path) -> str:
+    """Returns the version of libcuda in CUDA's forward compatibility package, "" if it is not installed."""
+    paths = (path for folder in _COMPATIBLE for path in _matches(root, f"{folder}/libcuda.so.*"))
+    return max((found[2] for path in paths if (found := _VERSIONED.fullmatch(path.name))), default="")
 
 
 def _matches(folder: Path, pattern: str) -> list[Path]:

@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from windlass.diagnose.host.facts import FileSystem, HostFacts
-from windlass.diagnose.host.readers.driver_reader import read_driver, read_libraries, read_modules, read_nodes
+from windlass.diagnose.host.readers.driver_reader import (
+    read_compatible_driver,
+    read_driver,
+    read_libraries,
+    read_modules,
+    read_nodes,
+)
 from windlass.diagnose.host.readers.files import read_text
 from windlass.diagnose.host.readers.kernel_log_reader import read_kernel_log
 from windlass.diagnose.host.readers.live_calls import LiveCalls
@@ -50,6 +56,7 @@ def read_host(
         driver=driver,
         is_open_driver=is_open,
         libraries=read_libraries(root),
+        compatible_driver=read_compatible_driver(root),
         pci=read_pci(root),
         node_errors=read_nodes(root, live.open_error),
         nvml=live.nvml(),

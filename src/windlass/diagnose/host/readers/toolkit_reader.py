@@ -37,11 +37,12 @@ def _names_nvidia(path: Path) -> bool:
 
 def _read_cdi(root: Path) -> dict[str, str]:
     """Returns the specifications of NVIDIA's devices, each with the version of the driver that it mounts."""
-    found = {}
-    for folder in dict.fromkeys((root / name).resolve() for name in _CDI):
+    found: dict[str, str] = {}
+    folders = {folder.resolve(): f"/{name}" for name in reversed(_CDI) if (folder := root / name).is_dir()}
+    for folder, name in folders.items():
         for path in children(folder):
             text = read_text(path) if path.suffix in (".yaml", ".json") else ""
             if "nvidia.com/" in text:
                 driver = _DRIVER.search(text)
-                found[f"/{path.relative_to(root.resolve())}"] = driver[1] if driver else ""
+                found[f"{name}/{path.name}"] = driver[1] if driver else ""
     return found
