@@ -71,7 +71,7 @@ def test_services_go_with_the_pods_of_a_suspended_job_and_come_back(run):
     run(story)
 
 
-def test_an_image_that_cannot_be_pulled_is_named_in_the_job(run):
+def test_an_image_that_cannot_be_pulled_is_named_in_the_job_within_five_seconds(run):
     async def story(place: OperatorPlace) -> None:
         script = Script(image_error="example.com/digits:1: not found")
         await place.api.post(JOBS, pytorch_job("pair", script))
@@ -79,7 +79,8 @@ def test_an_image_that_cannot_be_pulled_is_named_in_the_job(run):
         def told(job: Any) -> bool:
             return any(each["type"] == "ImagesPulled" for each in (job.get("status") or {}).get("conditions", ()))
 
-        job = await until(place, f"{JOBS}/pair", told)
+        async with asyncio.timeout(5):
+            job = await until(place, f"{JOBS}/pair", told)
         [found] = [each for each in job["status"]["conditions"] if each["type"] == "ImagesPulled"]
         assert re.search(r" of pair-(master|worker)-0\b", found["message"])  # the first that a kubelet reports
         assert "example.com/digits:1: not found" in found["message"]
