@@ -91,7 +91,7 @@ def slow(
     if "members" in details:
         raise UsageError(f"{job} is an array\nname one of its jobs: {details['members'][0]['id']}")
     ranks = (details.get("progress") or {"ranks": []})["ranks"]
-    steps = analyze_slowness(read_ranks(ranks), len(ranks))
+    steps = analyze_slowness(read_ranks(ranks), max(len(ranks), details.get("ranks") or 0))
     print_report(details["id"], steps, output)
     return ExitCode.FAILED if is_wrong(steps) else ExitCode.OK
 
