@@ -33,6 +33,11 @@ class Text:
         before = _LINES.split(self.text[:offset])
         return Place(len(before), len(before[-1]) + 1)
 
+    def offset(self, place: Place) -> int:
+        """The index of the character at a place."""
+        starts = [0, *(found.end() for found in _LINES.finditer(self.text))]
+        return starts[place.line - 1] + place.column - 1
+
     def problem(self, message: str, place: Place) -> Problem:
         """A problem at a place, with its line."""
         line = self.lines[place.line - 1] if place.line <= len(self.lines) else ""

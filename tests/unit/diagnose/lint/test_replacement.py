@@ -1,0 +1,48 @@
+"""`--fix` writes what is safe, keeps all other characters, and leaves a file alone that it would make worse."""
+
+from pathlib import Path
+
+import pytest
+
+from windlass.cli.entry import main
+from windlass.diagnose.lint.engine import lint_paths
+from windlass.diagnose.lint.replacement import fix_paths
+
+BROKEN = Path(__file__).parents[4] / "examples/broken"
+FIXABLE = [
+    path for path in sorted(BROKEN.iterdir()) if any(each.replacement is not None for each in lint_paths([str(path)]))
+]
+
+
+@pytest.mark.parametrize("path", FIXABLE, ids=lambda path: path.stem)
+def test_a_fixed_file_has_no_finding_of_its_rule_that_could_be_fixed(path, tmp_path):
+    copy = tmp_path / path.name
+    copy.write_bytes(path.read_bytes())
+    assert fix_paths([str(copy)]) > 0
+    assert [each for each in lint_paths([str(copy)]) if each.replacement is not None] == []
+
+
+def test_several_rules_can_be_fixed():
+    assert len(FIXABLE) >= 15
+
+
+def test_a_fix_keeps_comments_line_ends_and_the_mode_of_the_file(tmp_path):
+    file = tmp_path / "pod.yaml"
+    before = (
+        "\ufeffapiVersion: v1\r\nkind: Pod\r\nmetadata: {name: a}\r\nspec:\r\n  containers:\r\n  - name: é # ü\r\n"
+        "    image: a\r\n    resources: {limits: {memory: 4GB}} # four\r\n"
+    ).replace("name: é", "name: e")
+    file.write_bytes(before.encode())
+    file.chmod(0o640)
+    assert fix_paths([str(file)]) == 1
+    assert file.read_bytes().decode() == before.replace("4GB", "4G")
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_fixed_file_exits_with_0(tmp_path, capsys):
+    file = tmp_path / "env.yaml"
+    file.write_bytes((BROKEN / "env-value-no-text.yaml").read_bytes())
+    assert main(["lint", str(file)]) == 1
+    assert main(["lint", "--fix", str(file)]) == 0
+    assert "fixed 1 fault" in capsys.readouterr().err
