@@ -56,11 +56,12 @@ def cluster(
     """
     access = access_to(context, kubeconfig)
     from windlass.backends.kubernetes.client.connection import Connection  # noqa: PLC0415 - after access_to's check
+    from windlass.cli.kubernetes.api_session import REQUEST_TIMEOUT_S  # noqa: PLC0415
     from windlass.cli.kubernetes.cluster_survey import survey_cluster  # noqa: PLC0415
     from windlass.diagnose.cluster.checklist import check_cluster  # noqa: PLC0415
 
     async def survey() -> ClusterSurvey:
-        async with Connection(access) as connection:
+        async with Connection(access, within=REQUEST_TIMEOUT_S, attempt=REQUEST_TIMEOUT_S) as connection:
             own = namespace or access.namespace
             return await survey_cluster(connection, own, int(time.time() * 1000), whole=not namespace)
 
