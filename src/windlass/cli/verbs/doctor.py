@@ -21,6 +21,7 @@ from windlass.cli.terminal.report_format import ReportFormat, ReportFormatOption
 from windlass.cli.verbs.operator_run import ContextOption, KubeconfigOption, access_to
 from windlass.diagnose.host.checklist import check_host
 from windlass.diagnose.host.readers.host_reader import read_host
+from windlass.diagnose.host.readers.live_calls import MOUNTED
 from windlass.diagnose.steps import CheckStep, is_wrong
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def host(
     the fix. Exits with 1 if a step is wrong.
     """
     folders = ("/", tempfile.gettempdir(), str(Path.home()), os.environ.get("WINDLASS_STATE", "/"))
-    facts = read_host(root, folders=folders, environment=os.environ)
+    facts = read_host(root, MOUNTED if root != Path("/") else None, folders, os.environ)
     steps = check_host(facts)
     if burn:
         steps += _burn(seconds, len(facts.nvml.gpus))

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 NVIDIA, AMD, MELLANOX, AMAZON = 0x10DE, 0x1002, 0x15B3, 0x1D0F
 """Vendor numbers of the PCI devices that the checks know."""
 
+UNASKED = "unasked"
+"""In place of an error: the question was not asked, because the machine is only mounted here."""
+
 
 @dataclass(frozen=True, slots=True)
 class PciDevice:
@@ -82,7 +85,7 @@ class GpuReading:
 
 @dataclass(frozen=True, slots=True)
 class NvmlReading:
-    """Answers of NVML. `error`: name of the error of its start, "" if it started, "absent" without the library."""
+    """Answers of NVML. `error`: of its start; "" if it started, "absent" without the library, or UNASKED."""
 
     error: str = "absent"
     driver: str = ""

@@ -57,12 +57,16 @@ class Machine:
         gpus = [replace(gpu, **changed) if gpu.index == index else gpu for gpu in self.nvml.gpus]
         return replace(self, nvml=replace(self.nvml, gpus=tuple(gpus)))
 
-    def check(self, root: Path) -> dict[str, CheckStep]:
-        """Writes the files below `root`, reads them as a machine, and returns the steps by name."""
+    def write(self, root: Path) -> None:
+        """Writes the files below `root`."""
         for path, content in self.files.items():
             file = root / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    def check(self, root: Path) -> dict[str, CheckStep]:
+        """Writes the files below `root`, reads them as a machine, and returns the steps by name."""
+        self.write(root)
         calls = LiveCalls(
             nvml=lambda: self.nvml,
             torch=lambda: self.torch,

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+from machines import LIMITS, NODE
+
 from windlass.cli.entry import main
 from windlass.diagnose.host.facts import Cgroup, TorchPackage
 from windlass.diagnose.host.readers.kernel_log_reader import read_kernel_log
@@ -142,6 +144,17 @@ def test_the_verb_judges_another_root(tmp_path, capfd):
     out = capfd.readouterr().out
     assert (code, out[:6]) == (1, "**n7: ")
     assert "| wrong | `system.shm` | there is no /dev/shm |" in out
+
+
+def test_a_mounted_node_is_not_blamed_for_the_container_that_reads_it(tmp_path, capfd):
+    NODE.with_file("proc/1/limits", LIMITS.format(memlock="unlimited")).write(tmp_path)
+    (tmp_path / "dev/shm").mkdir()
+    main(["doctor", "host", "--root", str(tmp_path), "-o", "json"])
+    steps = {step["step"]: step for step in json.loads(capfd.readouterr().out)["steps"]}
+    assert steps["driver.nvml"]["state"] == "not visible"
+    assert steps["driver.device_nodes"]["text"] == "8 GPUs, nvidiactl and nvidia-uvm exist"
+    areas = ("pci", "driver", "gpu", "network", "container")
+    assert not [step for step in steps.values() if step["area"] in areas and step["state"] == "wrong"]
 
 
 def test_doctor_imports_neither_torch_nor_the_backends():

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from windlass.diagnose.host.facts import HostFacts
+from windlass.diagnose.host.facts import UNASKED, HostFacts
 from windlass.diagnose.host.xids import XID_SOURCE, sxid_meaning, xid_action
 from windlass.diagnose.steps import CheckStep, State, absent, ok, unseen
 
@@ -94,11 +94,11 @@ def _check_nodes(facts: HostFacts) -> CheckStep:
         by_group = any(error == "EPERM" for error in nodes.values())
         fix = "the control group denies the device: restart the container" if by_group else "chmod 666 /dev/nvidia*"
         return CheckStep(name, State.WRONG, "device nodes cannot be opened", fix, tuple(denied))
-    failed = [f"/dev/{node}: {error}" for node, error in nodes.items() if error]
+    failed = [f"/dev/{node}: {error}" for node, error in nodes.items() if error not in ("", UNASKED)]
     if failed:
         fix = "the driver refuses the device: dmesg | grep -i nvrm"
         return CheckStep(name, State.WRONG, "device nodes cannot be opened", fix, tuple(failed))
-    return ok(name, f"{len(gpus)} GPUs, nvidiactl and nvidia-uvm open")
+    return ok(name, f"{len(gpus)} GPUs, nvidiactl and nvidia-uvm {'exist' if UNASKED in nodes.values() else 'open'}")
 
 
 def _check_nvml(facts: HostFacts) -> CheckStep:
@@ -108,6 +108,10 @@ def _check_nvml(facts: HostFacts) -> CheckStep:
         return ok(name, f"driver {nvml.driver}{cuda}")
     if not facts.has_gpus:
         return absent(name, _NO_GPUS)
+    if nvml.error == UNASKED:
+        return unseen(
+            name, "not asked: the machine is only mounted here", "chroot /host windlass doctor host, or run it there"
+        )
     if nvml.error == "absent":
         fix = "put the folder of libnvidia-ml.so.1 into ldconfig or LD_LIBRARY_PATH"
         return CheckStep(name, State.WRONG, "libnvidia-ml.so.1 cannot be loaded", fix)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from windlass.diagnose.host.compatibility import parse_version
-from windlass.diagnose.host.facts import HostFacts, RdmaPort
+from windlass.diagnose.host.facts import UNASKED, HostFacts, RdmaPort
 from windlass.diagnose.steps import CheckStep, State, absent, ok
 
 _IPV4_MAPPED = re.compile(r"0000:0000:0000:0000:0000:ffff:[0-9a-f]{4}:[0-9a-f]{4}")
@@ -79,11 +79,12 @@ def _check_nodes(facts: HostFacts) -> CheckStep:
     if not verbs:
         fix = "modprobe ib_uverbs; in a pod: request the RDMA device (rdma/..., vpc.amazonaws.com/efa)"
         return CheckStep(name, State.WRONG, "no /dev/infiniband/uverbs*: programs cannot use RDMA", fix)
-    denied = [f"/dev/{node}: {facts.node_errors[node]}" for node in verbs if facts.node_errors[node]]
+    errors = {node: facts.node_errors[node] for node in verbs}
+    denied = [f"/dev/{node}: {error}" for node, error in errors.items() if error not in ("", UNASKED)]
     if denied:
         fix = "chmod 666 /dev/infiniband/uverbs*, or request the device in the pod"
         return CheckStep(name, State.WRONG, "device nodes cannot be opened", fix, tuple(denied))
-    return ok(name, f"{len(verbs)} devices open")
+    return ok(name, f"{len(verbs)} devices {'exist' if UNASKED in errors.values() else 'open'}")
 
 
 def _check_direct(facts: HostFacts) -> CheckStep:

@@ -136,7 +136,7 @@ def _check_own_name(facts: HostFacts) -> CheckStep:
     """Gloo and rendezvous hand out the address that the own name resolves to."""
     name, own = "system.own_name", facts.own_name
     if not own.name:
-        return absent(name, "this machine has no name")
+        return absent(name, "no name is known")
     fix = f"add the address of the interface to /etc/hosts or DNS: {(own.own or ('ADDRESS',))[0]} {own.name}"
     if not own.resolved:
         text = f"{own.name} does not resolve ({own.error or 'no address'}): other nodes cannot be told this address"

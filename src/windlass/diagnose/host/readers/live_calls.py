@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass.diagnose.host.facts import ClockState, FileSystem, NvmlReading, OwnName, TorchPackage
+from windlass.diagnose.host.facts import UNASKED, ClockState, FileSystem, NvmlReading, OwnName, TorchPackage
 from windlass.diagnose.host.readers.nvml_reader import read_nvml
 from windlass.diagnose.host.readers.package_reader import read_packages, read_torch
 
@@ -111,3 +111,7 @@ class LiveCalls:
     own_name: Callable[[], OwnName] = resolve_own_name
     clock: Callable[[], ClockState] = read_clock
     open_error: Callable[[Path], str] = open_error
+
+
+MOUNTED = LiveCalls(nvml=lambda: NvmlReading(UNASKED), own_name=lambda: OwnName(""), open_error=lambda _path: UNASKED)
+"""Calls for a machine whose file systems are mounted: this container's devices and its name are not that machine's."""

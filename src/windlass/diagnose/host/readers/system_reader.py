@@ -15,8 +15,9 @@ _UNLIMITED = 1 << 62
 
 
 def read_limits(root: Path) -> dict[str, tuple[int | None, int | None]]:
-    """Returns the limits of this process by the kernel's names; None is unlimited."""
-    text = read_text(root / "proc/self/limits")
+    """Returns the limits of this process, or of a mounted machine's first one; None is unlimited."""
+    first = read_text(root / "proc/1/limits") if root != Path("/") else ""
+    text = first or read_text(root / "proc/self/limits")
     return {match[1]: (_limit(match[2]), _limit(match[3])) for match in _LIMIT.finditer(text)}
 
 
