@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from cluster_objects import ago, check, faults, node, plugin, pod, waiting
+from checked_objects import ago, check, faults, node, plugin, pod, waiting
 
 from windlass.diagnose.steps import State
 
