@@ -1,4 +1,4 @@
-"""Writes reference/cli.md from the output of --help of every verb, and the tables of guides/from-kubeflow.md."""
+"""Writes reference/cli.md, reference/lint-rules.md and the tables of guides/from-kubeflow.md."""
 
 import os
 import subprocess
@@ -6,12 +6,14 @@ import sys
 from pathlib import Path
 
 from windlass.cli.verb_table import VERBS
+from windlass.diagnose.lint.reference_page import rules_page
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
 
 from kubeflow_operators.guide import page
 
 PAGE = Path(__file__).parent / "reference/cli.md"
+RULES = Path(__file__).parent / "reference/lint-rules.md"
 KUBEFLOW = Path(__file__).parent / "guides/from-kubeflow.md"
 HEAD = """# The command line
 
@@ -23,6 +25,7 @@ another page.
 def main() -> None:
     sections = [f"## {verb}\n\n```text\n{help_of(verb)}\n```" for verb in VERBS]
     PAGE.write_text("\n\n".join([HEAD, f"```text\n{help_of()}\n```", *sections]) + "\n", encoding="utf-8")
+    RULES.write_text(rules_page(), encoding="utf-8")
     KUBEFLOW.write_text(page(KUBEFLOW.read_text(encoding="utf-8")), encoding="utf-8")
 
 

@@ -56,11 +56,21 @@ ValidateOption = Annotated[
     ),
 ]
 
+NoLintOption = Annotated[
+    bool, typer.Option("--no-lint", help="On Kubernetes: do not check a file of manifests as `windlass lint` does.")
+]
+
 
 def refuse_validate(validate: Validate | None, option: str) -> None:
     """Raises UsageError if --validate is given without `option`, which selects Kubernetes."""
     if validate:
         raise UsageError(f"--validate is for Kubernetes manifests\nadd {option}")
+
+
+def refuse_no_lint(option: str, *, no_lint: bool) -> None:
+    """Raises UsageError if --no-lint is given for a job of this machine."""
+    if no_lint:
+        raise UsageError(f"--no-lint is for Kubernetes manifests\nadd {option}")
 
 
 def requested_cluster(nodes: int | None, gpus: int | None, cluster: Path | None, policy: str) -> ClusterOptions:

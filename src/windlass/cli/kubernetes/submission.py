@@ -19,6 +19,7 @@ from windlass.core.model.job import Job
 from windlass.jobs.description.job_file import loads
 from windlass.jobs.description.options import RunOptions
 from windlass.jobs.description.submission import Submission
+from windlass.jobs.errors import InputError
 from windlass.jobs.kubernetes.labels import CANCEL, USER
 from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.jobs.kubernetes.manifests.known_fields.messages import warnings_of_job_file
@@ -49,15 +50,23 @@ _STATE_ANNOTATIONS = (ANNOTATION, CANCEL, USER)
 """Annotations that record the state of the original object, and its user."""
 
 
+_CHECKED_LATER = ("unreadable-file", "unknown-field", "invalid-job", "removed-api-version")
+"""Rules of `windlass lint` about faults that the reader of manifests reports itself, as --validate says."""
+
+
 @dataclass(frozen=True, slots=True)
 class SubmitRequest:
-    """The input of a command line. `ship`: a folder, "no", or "" for the default. `validate`: None for the default."""
+    """The input of a command line. `ship`: a folder, "no", or "" for the default. `validate`: None for the default.
+
+    `lint`: the file is checked by the rules of `windlass lint`.
+    """
 
     options: RunOptions
     words: Sequence[str]
     file: str | None
     ship: str = ""
     validate: Validate | None = None
+    lint: bool = False
 
     @property
     def validation(self) -> Validate:
@@ -85,7 +94,9 @@ def build_objects(request: SubmitRequest, finder: JobFinder) -> SubmitObjects:
     """Returns the objects of a command line. Raises InputError, UsageError, ApiError."""
     text = request.text()
     if text is not None and holds_manifests(text):
-        return _as_written(request, text, finder.namespace)
+        linted = lint_warnings(text) if request.lint else []
+        written = _as_written(request, text, finder.namespace)
+        return replace(written, warnings=[*linted, *written.warnings])
     with_images, code = jobs_with_code(request, text)
     warnings = pod_template_warnings(request, text)
     made = build_training_jobs(with_images, finder.namespace, _suffix, lambda name: [f.name for f in finder.get(name)])
@@ -94,6 +105,20 @@ def build_objects(request: SubmitRequest, finder: JobFinder) -> SubmitObjects:
     files = pluralize(len(code.sizes), "file")
     note = f"shipping the code: {files}, {format_size(len(code.archive))} packed ({code.name})"
     return SubmitObjects([config_map(code, finder.namespace), *made.manifests], [*warnings, *made.warnings], [note])
+
+
+def lint_warnings(text: Text) -> list[str]:
+    """The warnings of `windlass lint` about a file of manifests, a line each. Raises InputError with its errors."""
+    from windlass.diagnose.lint.engine import lint_texts  # noqa: PLC0415 - loads all rules
+    from windlass.diagnose.lint.findings import RuleSeverity  # noqa: PLC0415
+
+    findings = [each for each in lint_texts([text]) if each.rule not in _CHECKED_LATER]
+    errors = [each for each in findings if each.severity is RuleSeverity.ERROR]
+    if errors:
+        problems = [text.problem(f"{each.message} [{each.rule}]", each.place) for each in errors]
+        raise InputError(problems, "`windlass lint` shows the reason and the fix; --no-lint submits it nevertheless")
+    warnings = [each for each in findings if each.severity is RuleSeverity.WARNING]
+    return [f"{each.source}:{each.place.line}: {each.message} [{each.rule}]" for each in warnings]
 
 
 def jobs_with_code(request: SubmitRequest, text: Text | None) -> tuple[list[Submission], CodeArchive | None]:

@@ -24,10 +24,12 @@ from windlass.cli.options import (
     FileOption,
     GpusOption,
     NodesOption,
+    NoLintOption,
     PolicyOption,
     ShipOption,
     ValidateOption,
     refuse_local_cluster_options,
+    refuse_no_lint,
     refuse_validate,
     requested_cluster,
     takes_job_options,
@@ -54,6 +56,7 @@ def run(
     policy: PolicyOption = "",
     ship: ShipOption = "",
     validate: ValidateOption = None,
+    no_lint: NoLintOption = False,
     on: OnOption = "",
     namespace: NamespaceOption = "",
     state: StateOption = None,
@@ -71,11 +74,12 @@ def run(
         from windlass.cli.kubernetes.run import run_on_cluster  # noqa: PLC0415
         from windlass.cli.kubernetes.submission import SubmitRequest  # noqa: PLC0415 - loads a cluster's libraries
 
-        request = SubmitRequest(options, words or [], file, ship, validate)
+        request = SubmitRequest(options, words or [], file, ship, validate, lint=not no_lint)
         return run_on_cluster(context, namespace, request, detach=detach, no_color=no_color)
     if ship:
         raise UsageError(SHIP_NEEDS_KUBERNETES)
     refuse_validate(validate, ON_KUBERNETES)
+    refuse_no_lint(ON_KUBERNETES, no_lint=no_lint)
     folder = state_folder(state)
     check_program(options, words or [], file)
     submissions = for_this_machine(read_submissions(options, words or [], file))

@@ -15,8 +15,10 @@ from windlass.cli.options import (
     SHIP_NEEDS_KUBERNETES,
     CommandArgument,
     FileOption,
+    NoLintOption,
     ShipOption,
     ValidateOption,
+    refuse_no_lint,
     refuse_validate,
     takes_job_options,
 )
@@ -34,6 +36,7 @@ def submit(
     output: FormatOption = Format.TABLE,
     ship: ShipOption = "",
     validate: ValidateOption = None,
+    no_lint: NoLintOption = False,
     on: OnOption = "",
     namespace: NamespaceOption = "",
     state: StateOption = None,
@@ -44,12 +47,15 @@ def submit(
         from windlass.cli.kubernetes.run import submit_to_cluster  # noqa: PLC0415
         from windlass.cli.kubernetes.submission import SubmitRequest  # noqa: PLC0415 - loads a cluster's libraries
 
-        ids, code = submit_to_cluster(context, namespace, SubmitRequest(options, words or [], file, ship, validate))
+        ids, code = submit_to_cluster(
+            context, namespace, SubmitRequest(options, words or [], file, ship, validate, lint=not no_lint)
+        )
         _print_ids(ids, output)
         return code
     if ship:
         raise UsageError(SHIP_NEEDS_KUBERNETES)
     refuse_validate(validate, ON_KUBERNETES)
+    refuse_no_lint(ON_KUBERNETES, no_lint=no_lint)
     check_program(options, words or [], file)
     submissions = for_this_machine(read_submissions(options, words or [], file))
     _print_ids(find_daemon(state_folder(state)).submit(submissions, **submission_context()), output)

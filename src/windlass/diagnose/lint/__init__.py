@@ -4,4 +4,5 @@
 - `values`, `documents`, `pod_templates`, `batch_script`: files as rules see them
 - `rules`: the rules, a module for each family
 - `engine`: runs the rules; `suppression`: comments that ignore rules; `reports`: output formats; `replacement`: --fix
+- `reference_page`: the list of rules
 """

@@ -6,6 +6,7 @@ import pytest
 
 from windlass.diagnose.lint.engine import lint_paths
 from windlass.diagnose.lint.findings import RuleSeverity
+from windlass.diagnose.lint.reference_page import rules_page
 from windlass.diagnose.lint.rule import RULES
 
 ROOT = Path(__file__).parents[4]
@@ -37,3 +38,9 @@ def test_a_rule_states_its_reason_fix_and_source(rule):
     assert rule.why.endswith(".")
     assert rule.fix.endswith(".")
     assert rule.source.startswith("https://")
+
+
+def test_the_reference_page_lists_every_rule():
+    page = (ROOT / "docs/reference/lint-rules.md").read_text(encoding="utf-8")
+    assert page == rules_page(), "run python docs/generate.py"
+    assert all(f"| [{name}](" in page for name in RULES)
