@@ -101,3 +101,12 @@ def test_no_rule_beats_itself_through_others() -> None:
         )
 
     assert [id for id in RULES if id in beaten(id, frozenset())] == []
+
+
+SCENARIOS = yaml.safe_load((Path(__file__).parent / "scenarios.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario["name"])
+def test_a_rule_of_the_right_cause_fires_in_each_scenario(scenario: dict[str, Any]) -> None:
+    lines = [line for log in scenario["logs"].values() for line in log]
+    assert scenario["cause"] in {rule["cause"] for id, rule in RULES.items() for line in lines if fires(id, line)}
