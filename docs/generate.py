@@ -1,4 +1,4 @@
-"""Writes reference/cli.md, reference/lint-rules.md and the tables of guides/from-kubeflow.md."""
+"""Writes reference/cli.md, the lists of rules of lint and doctor, and the tables of guides/from-kubeflow.md."""
 
 import os
 import subprocess
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from windlass.cli.verb_table import VERBS
 from windlass.diagnose.lint.reference_page import rules_page
+from windlass.diagnose.rule_reference import rules_page as diagnosis_rules_page
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
 
@@ -14,6 +15,7 @@ from kubeflow_operators.guide import page
 
 PAGE = Path(__file__).parent / "reference/cli.md"
 RULES = Path(__file__).parent / "reference/lint-rules.md"
+DIAGNOSIS_RULES = Path(__file__).parent / "reference/diagnosis-rules.md"
 KUBEFLOW = Path(__file__).parent / "guides/from-kubeflow.md"
 HEAD = """# The command line
 
@@ -26,6 +28,7 @@ def main() -> None:
     sections = [f"## {verb}\n\n```text\n{help_of(verb)}\n```" for verb in VERBS]
     PAGE.write_text("\n\n".join([HEAD, f"```text\n{help_of()}\n```", *sections]) + "\n", encoding="utf-8")
     RULES.write_text(rules_page(), encoding="utf-8")
+    DIAGNOSIS_RULES.write_text(diagnosis_rules_page(), encoding="utf-8")
     KUBEFLOW.write_text(page(KUBEFLOW.read_text(encoding="utf-8")), encoding="utf-8")
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from windlass.diagnose.rule_reference import rules_page
+
 REPOSITORY = Path(__file__).resolve().parents[3]
 FOLDER = REPOSITORY / "src" / "windlass" / "diagnose" / "rules"
 TABLES = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.yaml"))}
@@ -110,3 +112,8 @@ SCENARIOS = yaml.safe_load((Path(__file__).parent / "scenarios.yaml").read_text(
 def test_a_rule_of_the_right_cause_fires_in_each_scenario(scenario: dict[str, Any]) -> None:
     lines = [line for log in scenario["logs"].values() for line in log]
     assert scenario["cause"] in {rule["cause"] for id, rule in RULES.items() for line in lines if fires(id, line)}
+
+
+def test_the_reference_page_lists_the_rules_of_today() -> None:
+    page = REPOSITORY / "docs/reference/diagnosis-rules.md"
+    assert page.read_text(encoding="utf-8") == rules_page(), "run docs/generate.py"
