@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-FAMILIES = ("files", "metadata", "resources", "commands", "pods", "volumes", "references", "batch")
+FAMILIES = ("files", "metadata", "resources", "commands", "pods", "volumes", "references", "gangs", "queues", "batch")
 """Modules of this package, in the order of the reference page."""
 
 

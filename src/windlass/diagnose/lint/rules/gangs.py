@@ -1,0 +1,228 @@
+"""Rules about jobs of several pods: Ray clusters, JobSets, indexed Jobs, MPI and the ranks of torchrun."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from windlass.diagnose.lint.documents import Document
+from windlass.diagnose.lint.findings import Hit, RuleSeverity
+from windlass.diagnose.lint.pod_templates import Container, PodTemplate
+from windlass.diagnose.lint.rule import Subject, rule
+from windlass.diagnose.lint.values import Value
+
+_RAY = "https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/config.html"
+_RAY_JOB = "https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html"
+_JOB = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
+_JOB_SET = "https://jobset.sigs.k8s.io/docs/concepts/"
+_MPI = "https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/"
+_TORCHRUN = "https://docs.pytorch.org/docs/stable/elastic/run.html"
+_NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
+_RAY_KINDS = "RayCluster RayJob RayService"
+
+
+def _cluster(document: Document) -> Value:
+    """The specification of a Ray cluster."""
+    names = {"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
+    return document.spec[names[document.kind]] if document.kind in names else document.spec
+
+
+def _groups(document: Document) -> list[Value]:
+    cluster = _cluster(document)
+    return [cluster["headGroupSpec"], *cluster["workerGroupSpecs"].items]
+
+
+@rule(RuleSeverity.ERROR, Subject.DOCUMENT, fix="Write the value in quotes.", source=_RAY, kinds=_RAY_KINDS)
+def ray_parameter_no_text(document: Document) -> Iterator[Hit]:
+    """Parameters of `ray start` are text: the API server refuses a number or boolean."""
+    for group in _groups(document):
+        for name, value in group["rayStartParams"].fields.items():
+            if value.is_scalar and not isinstance(value.plain, str):
+                yield value.hit_value(f"{name[:60]}: {value.text[:40]} is not in quotes", f'"{value.text}"')
+
+
+@rule(
+    RuleSeverity.WARNING,
+    Subject.DOCUMENT,
+    fix="Remove num-gpus; KubeRay takes it from the limits.",
+    source=_RAY,
+    kinds=_RAY_KINDS,
+)
+def ray_gpus_differ(document: Document) -> Iterator[Hit]:
+    """Ray schedules so many GPUs on the pod although its container has another number."""
+    for pod in document.pods:
+        value = pod.group["rayStartParams"]["num-gpus"]
+        gpus = pod.containers[0].gpus if pod.containers else 0
+        if gpus and value.text.isdecimal() and int(value.text) not in (0, gpus):  # without GPUs it is a test's own
+            yield value.hit(f"num-gpus is {value.text}; the container has {gpus}")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.DOCUMENT,
+    fix="Write minReplicas <= replicas <= maxReplicas.",
+    source=_RAY,
+    kinds=_RAY_KINDS,
+)
+def ray_replicas_out_of_range(document: Document) -> Iterator[Hit]:
+    """KubeRay refuses a group whose minimum is above its maximum, and moves a number outside of them."""
+    for group in _groups(document)[1:]:
+        least, most, count = (group[name].number for name in ("minReplicas", "maxReplicas", "replicas"))
+        if least is not None and most is not None and least > most:
+            yield group["minReplicas"].hit(f"minReplicas {least} is above maxReplicas {most}")
+        elif most is not None and count is not None and count > most:
+            yield group["replicas"].hit(f"replicas {count} is above maxReplicas {most}")
+
+
+@rule(RuleSeverity.WARNING, Subject.DOCUMENT, fix="Write the version of the image.", source=_RAY, kinds=_RAY_KINDS)
+def ray_version_differs(document: Document) -> Iterator[Hit]:
+    """KubeRay chooses options of `ray start` by rayVersion; those of another version fail or have no effect."""
+    version = _cluster(document)["rayVersion"]
+    for pod in document.pods:
+        image = pod.containers[0].value["image"].text if pod.containers else ""
+        found = re.fullmatch(r"rayproject/ray(?:-ml)?:([0-9]+\.[0-9]+\.[0-9]+)(?:[-.].*)?", image)
+        if version and found and found[1] != version.text:
+            yield version.hit_value(f"rayVersion is {version.text[:20]}; the image is of {found[1]}")
+            return
+
+
+@rule(
+    RuleSeverity.ERROR, Subject.DOCUMENT, fix="Write shutdownAfterJobFinishes: true.", source=_RAY_JOB, kinds="RayJob"
+)
+def ray_ttl_without_shutdown(document: Document) -> Iterator[Hit]:
+    """The time to live counts for clusters that are shut down; KubeRay refuses it without that."""
+    ttl = document.spec["ttlSecondsAfterFinished"]
+    if (ttl.number or 0) > 0 and document.spec["shutdownAfterJobFinishes"].text != "true":
+        yield ttl.hit("ttlSecondsAfterFinished without shutdownAfterJobFinishes")
+
+
+@rule(RuleSeverity.ERROR, Subject.DOCUMENT, fix="Write the name of a replicated job.", source=_JOB_SET, kinds="JobSet")
+def jobset_reference_unknown(document: Document) -> Iterator[Hit]:
+    """Policies and dependencies name replicated jobs of the same JobSet; its webhook refuses another name."""
+    spec = document.spec
+    names = [each["name"].text for each in spec["replicatedJobs"].items]
+    targets = [spec.at("coordinator", "replicatedJob"), *spec.at("successPolicy", "targetReplicatedJobs").items]
+    for each in spec.at("failurePolicy", "rules").items:
+        targets += each["targetReplicatedJobs"].items
+    targets += [each["name"] for one in spec["replicatedJobs"].items for each in one["dependsOn"].items]
+    for target in targets:
+        if target and target.text not in names:
+            yield target.hit_value(f"there is no replicated job {target.text[:60]!r}")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.DOCUMENT,
+    fix="Write the number of completions.",
+    source=f"{_JOB}#completion-mode",
+    kinds="Job",
+)
+def indexed_without_completions(document: Document) -> Iterator[Hit]:
+    """An indexed Job has a fixed number of pods; the API server refuses it without completions."""
+    mode = document.spec["completionMode"]
+    if document.group == "batch" and mode.text == "Indexed" and not document.spec["completions"]:
+        yield mode.hit("completionMode: Indexed without completions")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.CONTAINER,
+    fix="Write completionMode: Indexed.",
+    source=f"{_JOB}#completion-mode",
+    kinds="Job",
+)
+def index_without_indexed_mode(container: Container) -> Iterator[Hit]:
+    """Only an indexed Job sets JOB_COMPLETION_INDEX; elsewhere it is empty, and every rank is the same."""
+    root = container.pod.root
+    is_used = (
+        any("JOB_COMPLETION_INDEX" in word for word in container.line) and "JOB_COMPLETION_INDEX" not in container.env
+    )
+    if is_used and root["apiVersion"].text.startswith("batch/") and root["spec"]["completionMode"].text != "Indexed":
+        yield container.value["command"].hit("JOB_COMPLETION_INDEX in a Job that is not indexed")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.DOCUMENT,
+    fix="Lower -np, or raise the replicas or slotsPerWorker.",
+    source=_MPI,
+    kinds="MPIJob",
+)
+def mpi_ranks_exceed_slots(document: Document) -> Iterator[Hit]:
+    """The command mpirun refuses more ranks than the workers have slots, unless it may oversubscribe them."""
+    specs = document.spec["mpiReplicaSpecs"]
+    slots = document.spec["slotsPerWorker"].number or 1
+    workers = [pod for pod in document.pods if pod.role == "Worker"]
+    launcher = next((pod for pod in document.pods if pod.role == "Launcher"), None)
+    for container in launcher.containers if launcher and workers else ():
+        line = " ".join(container.words)
+        found = re.search(r"\s-{1,2}np?\s+([0-9]+)(?:\s|$)", line)
+        total = slots * (workers[0].replicas + (document.spec["runLauncherAsWorker"].text == "true"))
+        if found and int(found[1]) > total and "oversubscribe" not in line and "mpirun" in line and specs:
+            yield container.value["command"].hit(f"mpirun starts {found[1]} ranks; there are {total} slots")
+
+
+def _pods_of(container: Container) -> int | None:
+    """Number of pods of the job, None where it is not written or may change."""
+    pod = container.pod
+    if pod.root.at("spec", "elasticPolicy") or not pod.is_gang:
+        return None
+    specs = [each for group in pod.root["spec"].fields.values() for each in group.fields.values() if each["template"]]
+    return sum(each["replicas"].number or 1 for each in specs) or None
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.CONTAINER,
+    fix="Write the number of pods, or leave --nnodes to the operator.",
+    source=_TORCHRUN,
+)
+def torchrun_nodes_differ(container: Container) -> Iterator[Hit]:
+    """The rendezvous waits for exactly so many nodes: with fewer pods it times out, with more some are left out."""
+    found = re.search(r"(?:^|\s)--nnodes[= ]([0-9]+)(?:\s|$)", " ".join(container.words))
+    pods = _pods_of(container)
+    if found and pods and int(found[1]) != pods:
+        yield _command(container).hit(f"--nnodes {found[1]} in a job of {pods} pods")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.CONTAINER,
+    fix="Write the name of the first pod, or leave it to the operator.",
+    source=_TORCHRUN,
+)
+def torchrun_address_of_itself(container: Container) -> Iterator[Hit]:
+    """Each pod waits for the others at its own address, until the rendezvous times out."""
+    line = " ".join(container.words)
+    found = re.search(r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ](localhost|127\.0\.0\.1)", line)
+    if found and (_pods_of(container) or 1) > 1:
+        yield _command(container).hit(f"{found[1]} as the address in a job of {_pods_of(container)} pods")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.CONTAINER,
+    fix="Leave --node-rank to the operator, or take it from the pod's index.",
+    source=_TORCHRUN,
+)
+def torchrun_rank_constant(container: Container) -> Iterator[Hit]:
+    """All pods of the template then have the same rank, and the rendezvous fails."""
+    found = re.search(r"(?:^|\s)--node[-_]rank[= ]([0-9]+)(?:\s|$)", " ".join(container.words))
+    if found and container.pod.is_gang and container.pod.replicas > 1:
+        yield _command(container).hit(f"--node-rank {found[1]} in {container.pod.replicas} pods")
+
+
+@rule(
+    RuleSeverity.ERROR, Subject.POD, fix="Write the interface between the nodes, or remove the variable.", source=_NCCL
+)
+def socket_interface_local(pod: PodTemplate) -> Iterator[Hit]:
+    """The loopback interface does not reach other pods: the ranks cannot connect."""
+    for container in pod.containers if pod.is_gang else ():
+        for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
+            value = container.env[name]["value"] if name in container.env else None
+            if value and value.text in ("lo", "=lo") and (_pods_of(container) or 1) > 1:
+                yield value.hit_value(f"{name}={value.text}")
+
+
+def _command(container: Container) -> Value:
+    return container.value["command"] or container.value["args"]
