@@ -26,6 +26,7 @@ from windlass.core.nodes.exclusive_rows import exclusive_names
 from windlass.core.nodes.feasibility import eligibility
 from windlass.core.queues.queue_tree import charge, tree_of
 from windlass.core.queues.quota import format_amount
+from windlass.core.queues.running_sums import RunningSums
 from windlass.core.queues.usage import QueueUsage
 
 
@@ -88,7 +89,8 @@ def exclusive_violations(snapshot: Snapshot) -> Iterator[str]:
 def quota_violations(snapshot: Snapshot) -> Iterator[str]:
     """Yields trees that hold more than the sum of their quotas, and queues beyond their borrowing or lending limits."""
     tree = tree_of(snapshot.queues)
-    usage = QueueUsage(tree, snapshot.usage_by_queue, snapshot.usage_by_user)
+    held = RunningSums.at(snapshot)
+    usage = QueueUsage(tree, held.by_queue, held.by_user)
     for name, path in tree.path.items():
         drawn, quota = usage.charged(name), tree.quota[name]
         for resource in sorted(tree.limited_resources[name]):
@@ -102,7 +104,8 @@ def quota_violations(snapshot: Snapshot) -> Iterator[str]:
 def limit_violations(snapshot: Snapshot) -> Iterator[str]:
     """Yields queues that run more jobs than permitted, and users that run or hold more than permitted."""
     tree = tree_of(snapshot.queues)
-    usage = QueueUsage(tree, snapshot.usage_by_queue, snapshot.usage_by_user)
+    held = RunningSums.at(snapshot)
+    usage = QueueUsage(tree, held.by_queue, held.by_user)
     users = sorted({user for _, user in snapshot.usage_by_user})
     for name in sorted(tree.job_limited):
         rules, all_jobs = tree.queues[name], usage.user_usage(name).jobs
@@ -146,8 +149,9 @@ def wrong_sums(snapshot: Snapshot) -> Iterator[str]:
         held.setdefault(gang.queue, Counter()).update(total_of(gang.demands))
     for row in np.flatnonzero((free != snapshot.free).any(axis=1)):
         yield f"node {snapshot.table.nodes[row].name} has {snapshot.free[row]} free by the ledger, {free[row]} by count"
-    for name in sorted(held.keys() | snapshot.usage_by_queue.keys()):
-        counted, kept = +held.get(name, Counter()), snapshot.usage_by_queue.get(name, {})
+    usage = RunningSums.at(snapshot).by_queue
+    for name in sorted(held.keys() | usage.keys()):
+        counted, kept = +held.get(name, Counter()), usage.get(name, {})
         if counted != kept:
             yield f"queue {name} holds {dict(kept)} by the ledger, {dict(counted)} by count"
     arrays = Counter(gang.array_id for gang in snapshot.running.values() if gang.array_id)

@@ -205,7 +205,7 @@ class Ledger:
         if self._last is None or self._last.version != self.version:
             self._add_contended_columns()
             self._frozen = True
-            nodes, sums = self._nodes, self._sums
+            nodes, sums = self._nodes, self._sums.charge_excess(self._queues)
             nodes.free.flags.writeable = False
             self._last = Snapshot(
                 version=self.version,

@@ -25,6 +25,19 @@ def test_a_queue_never_holds_more_than_its_quota():
     assert (verdict.resource, verdict.wanted, verdict.free) == ("gpu", 3, 2)
 
 
+def test_excess_usage_of_running_jobs_counts_for_the_queue_its_parents_and_the_user():
+    queues = (Queue("all", {"cpu": 4000}), Queue("team", parent="all", excess={"ada": {"cpu": 3000}}))
+    plan = plan_of(waiting(1, demand(1, cpu=2000), queue="team"), queues=queues)
+    assert (
+        plan.verdicts["j-1"].message
+        == "needs 2 cpu: queue team has no cpu of its own; its cohort all has 1 of its 4 left"
+    )
+    assert list(admitted(plan_of(waiting(1, demand(1, cpu=1000), queue="team"), queues=queues))) == ["j-1"]
+    limited = Queue("team", user_limits={"cpu": 4000}, excess={"ada": {"cpu": 3000}})
+    gangs = [waiting(number, demand(1, cpu=2000), queue="team", user=user) for number, user in enumerate(("ada", "bo"))]
+    assert list(admitted(plan_of(*gangs, queues=[limited]))) == ["j-1"]
+
+
 def test_gangs_that_start_in_the_same_plan_count():
     plan = plan_of(waiting(1, demand(5), queue="small"), waiting(2, demand(4), queue="small"))
     assert list(admitted(plan)) == ["j-1"]

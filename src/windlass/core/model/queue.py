@@ -46,6 +46,11 @@ class Queue:
     """Conditions on the labels of namespaces whose jobs may use it, all of which must hold; only Kubernetes has
     namespaces. None: only namespaces that name it in their label; the default queue is open to all then.
     """
+    excess: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By user: usage of running jobs beyond what their gangs hold, such as that of pods that were resized in place.
+
+    It is not declared, but observed: it counts against quota and limits, and is no part of the free capacity of nodes.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ class Snapshot:
     """int64[N, R]: capacity minus the grants of running gangs; read-only, columns contiguous."""
     queues: Mapping[str, Queue]
     usage_by_queue: Mapping[str, Mapping[str, int]]
-    """By queue: usage of its running gangs."""
+    """By queue: usage of its running gangs, and its `Queue.excess`."""
     running_by_array: Mapping[str, int]
     """By array: number of its members that hold nodes."""
     classes: tuple[EquivalenceClass, ...]
@@ -99,7 +99,7 @@ class Snapshot:
     policy: Policy
     reservations: tuple[Reservation, ...]
     usage_by_user: Mapping[tuple[str, str], UserUsage]
-    """By queue and user: usage of running gangs."""
+    """By queue and user: usage of running gangs, and of `Queue.excess`."""
     past_usage: Mapping[str, PastUsage]
     """By queue that has a half-life: its decayed usage."""
     running_by_priority: Mapping[tuple[str, int], int]

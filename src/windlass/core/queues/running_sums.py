@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 
 from windlass.core.model.gang import RunningGang, total_of
+from windlass.core.model.queue import Queue
 from windlass.core.model.snapshot import Snapshot, UserUsage
 
 
@@ -23,11 +25,26 @@ class RunningSums:
 
     @classmethod
     def at(cls, snapshot: Snapshot) -> RunningSums:
-        """Returns the sums of a snapshot, as copies."""
+        """Returns the sums of a snapshot, as copies, without the excess that `charge_excess` has added."""
         sums = cls()
         sums.by_queue = {queue: dict(held) for queue, held in snapshot.usage_by_queue.items()}
         sums.by_user, sums.by_array = dict(snapshot.usage_by_user), dict(snapshot.running_by_array)
         sums.by_priority = dict(snapshot.running_by_priority)
+        for queue in snapshot.queues.values():
+            for user, amounts in queue.excess.items():
+                sums.charge(queue.name, user, amounts, -1)
+        return sums
+
+    def charge_excess(self, queues: Mapping[str, Queue]) -> RunningSums:
+        """Returns the sums with the usage of each queue that is beyond what its gangs hold; these, if there is none."""
+        exceeding = [each for each in queues.values() if each.excess]
+        if not exceeding:
+            return self
+        sums = copy(self)
+        sums.unshare()
+        for queue in exceeding:
+            for user, amounts in queue.excess.items():
+                sums.charge(queue.name, user, amounts, 1)
         return sums
 
     def unshare(self) -> None:
@@ -37,14 +54,7 @@ class RunningSums:
 
     def count(self, gang: RunningGang, sign: int) -> None:
         """Adds (1) or subtracts (-1) a gang."""
-        total = total_of(gang.demands)
-        usage = _changed(self.by_queue.pop(gang.queue, {}), total, sign)
-        if usage:
-            self.by_queue[gang.queue] = usage
-        owner = gang.queue, gang.user
-        before = self.by_user.pop(owner, UserUsage(0, {}))
-        if before.jobs + sign:
-            self.by_user[owner] = UserUsage(before.jobs + sign, _changed(before.amounts, total, sign))
+        self.charge(gang.queue, gang.user, total_of(gang.demands), sign, jobs=sign)
         if gang.array_id:
             self.by_array[gang.array_id] = self.by_array.get(gang.array_id, 0) + sign
             if not self.by_array[gang.array_id]:
@@ -53,6 +63,16 @@ class RunningSums:
         self.by_priority[level] = self.by_priority.get(level, 0) + sign
         if not self.by_priority[level]:
             del self.by_priority[level]
+
+    def charge(self, queue: str, user: str, amounts: Mapping[str, int], sign: int, *, jobs: int = 0) -> None:
+        """Adds (1) or subtracts (-1) amounts of a user in a queue; `jobs` are added."""
+        usage = _changed(self.by_queue.pop(queue, {}), amounts, sign)
+        if usage:
+            self.by_queue[queue] = usage
+        before = self.by_user.pop((queue, user), UserUsage(0, {}))
+        after = UserUsage(before.jobs + jobs, _changed(before.amounts, amounts, sign))
+        if after.jobs or after.amounts:
+            self.by_user[queue, user] = after
 
 
 def _changed(amounts: Mapping[str, int], by: Mapping[str, int], sign: int) -> dict[str, int]:

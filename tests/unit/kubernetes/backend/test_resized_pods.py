@@ -1,4 +1,4 @@
-"""Pods of gangs that their owner resizes in place: the node has less room for others, under every leader."""
+"""Pods of gangs that their owner resizes in place: they use more of the node and of the quota, under every leader."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 from recorded_api import Cluster
 
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.core.queues.queue_tree import tree_of
+from windlass.core.queues.usage import QueueUsage
 
 CONTAINER = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
 
@@ -17,6 +19,13 @@ CONTAINER = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
 def free_cpus(cluster: Cluster) -> float:
     column = cluster.controller.ledger.table.column["cpu"]
     return float(cluster.controller.snapshot().free[0, column]) / 1000
+
+
+def used_cpus(cluster: Cluster) -> float:
+    """CPUs that are charged to the default queue."""
+    snapshot = cluster.controller.snapshot()
+    usage = QueueUsage(tree_of(snapshot.queues), snapshot.usage_by_queue, snapshot.usage_by_user)
+    return usage.total("default")["cpu"] / 1000
 
 
 def resized(pod: Pod, cpus: int) -> Pod:
@@ -37,7 +46,7 @@ def put_gang(cluster: Cluster, *, of_ours: bool, **status: Any) -> None:
 
 
 @pytest.mark.parametrize("of_ours", [True, False])
-def test_a_pod_of_a_gang_that_is_resized_leaves_less_for_others(*, of_ours: bool) -> None:
+def test_a_pod_of_a_gang_that_is_resized_leaves_less_for_others_and_is_charged_to_its_queue(*, of_ours: bool) -> None:
     async def story() -> None:
         cluster = Cluster("n1")
         await cluster.lead()
@@ -49,7 +58,7 @@ def test_a_pod_of_a_gang_that_is_resized_leaves_less_for_others(*, of_ours: bool
             pod = resized(pod, cpus)
             cluster.backend.pods.learn(pod)
             await cluster.run(2)
-            assert free_cpus(cluster) == 64 - cpus
+            assert (free_cpus(cluster), used_cpus(cluster)) == (64 - cpus, cpus)
         await cluster.backend.close()
         cluster = Cluster("n1", api=cluster.api)
         if of_ours:
@@ -58,6 +67,7 @@ def test_a_pod_of_a_gang_that_is_resized_leaves_less_for_others(*, of_ours: bool
         await cluster.lead()
         await cluster.run(2)
         assert free_cpus(cluster) == 64 - 8
+        assert of_ours or used_cpus(cluster) == 8
         await cluster.backend.close()
 
     asyncio.run(story())

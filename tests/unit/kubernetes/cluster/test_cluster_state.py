@@ -8,6 +8,7 @@ from msgspec import structs
 from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.cluster.cluster_view import ClusterView
 from windlass.backends.kubernetes.cluster.object_faults import ObjectFaults
+from windlass.backends.kubernetes.cluster.pods import Holding
 from windlass.backends.kubernetes.cluster.topology_levels import Level
 
 DGX = "{cpu: '100', nvidia.com/gpu: '8', pods: '110'}"
@@ -30,7 +31,7 @@ def test_foreign_pods_take_their_requests():
 def test_our_own_gangs_are_not_counted_as_occupancy():
     picture = ClusterView(ObjectFaults(lambda: 0))
     picture.put_node(node("n1", DGX))
-    assert not picture.put_pod(pod("digits-0", ON_N1), {})
+    assert not picture.put_pod(pod("digits-0", ON_N1), Holding({}, "team", "ada"))
     assert gpus(picture) == {"n1": 8}
     assert picture.put_pod(pod("digits-0", ON_N1), None)  # its gang is gone, and it is still terminating
     assert gpus(picture) == {"n1": 6}
@@ -47,11 +48,22 @@ def test_a_pod_of_a_gang_counts_as_far_as_it_requests_more_than_is_held_for_it()
 
     picture = ClusterView(ObjectFaults(lambda: 0))
     picture.put_node(node("n1", DGX))
-    held = {"cpu": 10_000, "gpu": 2}
+    held = Holding({"cpu": 10_000, "gpu": 2}, "team", "ada")
     for each, left in ((resized(10), 100), (resized(60), 50), (resized(200, "60"), 50), (resized(4), 100)):
         picture.put_pod(each, held)
         [found] = picture.nodes()
         assert (found.capacity["cpu"], found.capacity["gpu"]) == (left * 1000, 8)
+        assert picture.excess == ({"team": {"ada": {"cpu": (100 - left) * 1000}}} if left < 100 else {})
+
+
+def test_the_excess_of_a_pod_is_charged_until_its_gang_is_gone():
+    large = pod("digits-0", "{nodeName: n1, containers: [{name: a, resources: {requests: {cpu: '3'}}}]}")
+    for lose in (lambda picture: picture.drop_pod(large), lambda picture: picture.put_pod(large, None)):
+        picture = ClusterView(ObjectFaults(lambda: 0))
+        assert picture.put_pod(large, Holding({"cpu": 1000}, "team", "ada"))  # its node is not known yet
+        assert picture.excess == {"team": {"ada": {"cpu": 2000}}}
+        assert lose(picture)
+        assert picture.excess == {}
 
 
 def test_pending_and_ended_pods_change_nothing():
@@ -129,7 +141,7 @@ def test_events_lead_to_the_same_state_as_a_new_list(events):
             case "pod", (name, on, wanted, ours):
                 resources = f"{{requests: {{nvidia.com/gpu: '{wanted}'}}}}"
                 pods[name] = pod(name, f"{{nodeName: {on}, containers: [{{name: a, resources: {resources}}}]}}"), ours
-                picture.put_pod(pods[name][0], {} if ours else None)
+                picture.put_pod(pods[name][0], Holding({}, "team", "ada") if ours else None)
             case "gone", (name,):
                 pods.pop(name, None)
                 picture.drop_pod(pod(name, "{containers: []}"))
@@ -139,6 +151,6 @@ def test_events_lead_to_the_same_state_as_a_new_list(events):
     for seen in nodes.values():
         fresh.put_node(seen)
     for seen, ours in pods.values():
-        fresh.put_pod(seen, {} if ours else None)
+        fresh.put_pod(seen, Holding({}, "team", "ada") if ours else None)
     assert picture.topology == fresh.topology
     assert {each.name: each for each in picture.nodes()} == {each.name: each for each in fresh.nodes()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
@@ -12,10 +13,10 @@ from windlass.backends.kubernetes.cluster.cluster_settings import ClusterSetting
 from windlass.backends.kubernetes.cluster.cluster_view import ClusterView
 from windlass.backends.kubernetes.cluster.nodes import is_dead
 from windlass.backends.kubernetes.cluster.object_faults import ObjectFaults
+from windlass.backends.kubernetes.cluster.pods import Holding
 from windlass.backends.port import ClusterChanged
 from windlass.core.model.job import Job
 from windlass.core.model.queue import Queue
-from windlass.core.model.resources import Resources
 from windlass.core.nodes.node_health import grace_of
 from windlass.jobs.kubernetes.kinds.trainingjob import API_VERSION
 
@@ -63,7 +64,7 @@ class ClusterState:
         dead, self._dead = frozenset(self._dead), set()
         return dead
 
-    def see_pod(self, pod: Pod, held: Resources | None) -> None:
+    def see_pod(self, pod: Pod, held: Holding | None) -> None:
         """Handles a new or changed pod. `held`: what the controller holds for it as a member of a gang, if anything."""
         self.has_news |= self.picture.put_pod(pod, held)
 
@@ -100,9 +101,12 @@ class ClusterState:
         if self._declared_anew or self.reservations:  # reservations name nodes
             self._read_declared()
         self.has_news = False
-        declared = self.declared
+        declared, excess = self.declared, self.picture.excess
+        queues = tuple(
+            replace(each, excess=excess[each.name]) if each.name in excess else each for each in declared.queues
+        )
         return ClusterChanged(
-            self.picture.nodes(), declared.queues, self.picture.topology, declared.policy, declared.reservations
+            self.picture.nodes(), queues, self.picture.topology, declared.policy, declared.reservations
         )
 
     def _read_declared(self) -> None:

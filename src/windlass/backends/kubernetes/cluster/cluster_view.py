@@ -13,7 +13,7 @@ from windlass.backends.kubernetes.client.resources import NODES
 from windlass.backends.kubernetes.cluster.nodes import NodeConversion, is_same_to_core, node
 from windlass.backends.kubernetes.cluster.object_faults import ObjectFaults
 from windlass.backends.kubernetes.cluster.occupancy import Occupancy
-from windlass.backends.kubernetes.cluster.pods import excess_usage, pod_usage
+from windlass.backends.kubernetes.cluster.pods import Holding, excess_usage, pod_usage
 from windlass.backends.kubernetes.cluster.topology_levels import Level, level_labels, levels_of, topology
 from windlass.core.model.node import Node, Topology
 from windlass.core.model.resources import Resources
@@ -28,6 +28,8 @@ class ClusterView:
         self.view = NodeConversion(levels_of(()))
         self._seen: dict[str, NodeObject] = {}
         self._nodes: dict[str, Node] = {}
+        self._excess: dict[str, tuple[str, str, Resources]] = {}
+        """By uid of a pod of a gang: queue, user, and what it uses beyond what the controller holds."""
         self._stale: dict[str, None] = {}  # in the order of their changes
         self._listed: tuple[Level, ...] = ()
         self._labels: Counter[str] = Counter()
@@ -53,19 +55,39 @@ class ClusterView:
         self._stale.pop(name, None)
         return True
 
-    def put_pod(self, pod: Pod, held: Resources | None) -> bool:
+    def put_pod(self, pod: Pod, held: Holding | None) -> bool:
         """Adds or updates a pod. `held`: what the controller holds for it as a member of a gang; None: nothing.
 
         A pod that outlives its gang is to be put again, with None.
         """
-        on = pod.spec.node_name
-        amounts = {} if not on else pod_usage(pod) if held is None else excess_usage(pod.spec, pod.status, held)
-        uid = pod.metadata.uid
-        return self._taken(self.others.put(uid, on, amounts) if amounts else self.others.drop(uid))
+        on, uid = pod.spec.node_name, pod.metadata.uid
+        amounts: Resources = {}
+        if on:
+            amounts = pod_usage(pod) if held is None else excess_usage(pod.spec, pod.status, held.resources)
+        is_charged_anew = self._charge(uid, held, amounts)
+        is_taken = self._taken(self.others.put(uid, on, amounts) if amounts else self.others.drop(uid))
+        return is_charged_anew or is_taken
 
     def drop_pod(self, pod: Pod) -> bool:
         """Removes a pod."""
-        return self._taken(self.others.drop(pod.metadata.uid))
+        is_charged_anew = self._charge(pod.metadata.uid, None, {})
+        return self._taken(self.others.drop(pod.metadata.uid)) or is_charged_anew
+
+    @property
+    def excess(self) -> Mapping[str, Mapping[str, Resources]]:
+        """By queue and user: usage of pods of running gangs beyond what the controller holds for them."""
+        sums: dict[str, dict[str, dict[str, int]]] = {}
+        for queue, user, amounts in self._excess.values():
+            owned = sums.setdefault(queue, {}).setdefault(user, {})
+            owned.update({name: owned.get(name, 0) + amount for name, amount in amounts.items()})
+        return sums
+
+    def _charge(self, uid: str, held: Holding | None, amounts: Resources) -> bool:
+        """Records the queue that the excess of a pod is charged to; returns whether that has changed."""
+        before = self._excess.pop(uid, None)
+        if held is not None and amounts:
+            self._excess[uid] = held.queue, held.user, amounts
+        return before != self._excess.get(uid)
 
     def list_levels(self, levels: Sequence[Level]) -> bool:
         """Sets an explicit list of topology levels; empty: labels define them."""

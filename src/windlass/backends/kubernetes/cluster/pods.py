@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 from windlass.backends.kubernetes.client.objects import Container, Pod, PodSpec, PodStatus, StringMap
@@ -15,6 +16,15 @@ from windlass.jobs.kubernetes.pods.quantities import amount
 
 _INFEASIBLE = "PodResizePending", "Infeasible"
 """Type and reason of the condition of a pod that keeps its resources, because its node cannot have more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Resources held for one pod of a gang on its node, and the queue and user that are charged for it."""
+
+    resources: Resources
+    queue: str
+    user: str
 
 
 def pod_usage(pod: Pod) -> dict[str, int]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.cluster.pods import pod_usage
+from windlass.backends.kubernetes.cluster.pods import Holding, pod_usage
 from windlass.backends.kubernetes.external.external_gang import ExternalGang
 from windlass.backends.kubernetes.external.groups import Groups
-from windlass.core.model.resources import Resources
 from windlass.jobs.kubernetes.external.membership import GangKey
 
 
@@ -70,7 +69,7 @@ class GangIndex:
             if self._by_uid.get(pod.metadata.uid) is gang:
                 self.release(pod.metadata.uid)
 
-    def held_of(self, pod: Pod) -> Resources | None:
+    def held_of(self, pod: Pod) -> Holding | None:
         """Returns what the controller holds for a pod on its node: its requests as it was gathered. None: nothing."""
         gang = self._by_uid.get(pod.metadata.uid)
         allocation = gang.allocation if gang is not None else None
@@ -78,4 +77,4 @@ class GangIndex:
             return None
         number = gang.number_of(pod.metadata.uid)
         is_elsewhere = pod.spec.node_name not in ("", allocation.nodes[number])
-        return None if is_elsewhere else pod_usage(gang.pods[number])
+        return None if is_elsewhere else Holding(pod_usage(gang.pods[number]), gang.job.queue, gang.job.user)

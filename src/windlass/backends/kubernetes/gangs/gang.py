@@ -12,13 +12,12 @@ from typing import Any
 
 from windlass.backends.kubernetes.client.object_reference import ObjectReference, version_of
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.cluster.pods import pod_usage
+from windlass.backends.kubernetes.cluster.pods import Holding, pod_usage
 from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.gangs.pod_template_hash import with_template_hash
 from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, UnreadableError
 from windlass.core.model.job import Job, RestartScope
-from windlass.core.model.resources import Resources
 from windlass.core.model.status import TERMINAL, JobState, Status
 from windlass.core.model.steps import job_at_step
 from windlass.jobs.kubernetes.kinds import registry
@@ -188,7 +187,7 @@ class Gang:
         """The state that the controller has decided on last, committed or not."""
         return self.state if self.decided is None else replace(self.state, status=self.decided)
 
-    def held_of(self, pod: Pod) -> Resources | None:
+    def held_of(self, pod: Pod) -> Holding | None:
         """Returns what the controller holds for one of its pods on its node; None: nothing.
 
         A pod that is no member of the present generation is about to be deleted, and all of it counts as held. A pod
@@ -200,13 +199,14 @@ class Gang:
             return None
         number = run.pods.number(pod.metadata.uid)
         if number is None:
-            return pod_usage(pod)
+            return Holding(pod_usage(pod), self.job.queue, self.job.user)
         if number >= len(run.slots):
             return None
         role = run.slots[number].role
         if not run.slots[number].node:  # another scheduler was to choose its node when it was started
             return None
-        return next((each.resources for each in self.job.roles if each.name == role), None)
+        resources = next((each.resources for each in self.job.roles if each.name == role), None)
+        return None if resources is None else Holding(resources, self.job.queue, self.job.user)
 
     @property
     def restarts_members(self) -> bool:
