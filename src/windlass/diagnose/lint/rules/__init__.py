@@ -2,7 +2,20 @@
 
 from importlib import import_module
 
-FAMILIES = ("files", "metadata", "resources", "commands", "pods", "volumes", "references", "gangs", "queues", "batch")
+FAMILIES = (
+    "files",
+    "metadata",
+    "resources",
+    "commands",
+    "pods",
+    "volumes",
+    "references",
+    "gangs",
+    "queues",
+    "gpu_operator",
+    "pipelines",
+    "batch",
+)
 """Modules of this package, in the order of the reference page."""
 
 
