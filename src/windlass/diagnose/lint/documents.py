@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -49,12 +50,12 @@ class Document:
         """The API group of a manifest; "" for the core group."""
         return self.version.rpartition("/")[0]
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The name of a manifest's object."""
         return self.root.at("metadata", "name").text
 
-    @property
+    @cached_property
     def namespace(self) -> str:
         """The namespace as written."""
         return self.root.at("metadata", "namespace").text
@@ -75,15 +76,67 @@ class Document:
         return replace(hit, place=Place(place.line + self.lines, place.column + self.columns, place.width))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Documents:
-    """All documents of one input."""
+    """All documents of one input, with indexes for references: an input may have thousands of documents."""
 
     documents: Sequence[Document] = field(default_factory=list)
 
+    @cached_property
+    def _by_kind(self) -> dict[str, list[Document]]:
+        found = defaultdict[str, list[Document]](list)
+        for each in self.documents:
+            found[each.kind].append(each)
+        return found
+
+    @cached_property
+    def _by_name(self) -> dict[tuple[str, str], list[Document]]:
+        found = defaultdict[tuple[str, str], list[Document]](list)
+        for each in self.documents:
+            if each.name:
+                found[each.kind, each.name].append(each)
+        return found
+
     def of(self, *kinds: str) -> list[Document]:
         """The documents of some kinds."""
-        return [each for each in self.documents if each.kind in kinds]
+        return [each for kind in kinds for each in self._by_kind.get(kind, ())]
+
+    def named(self, kind: str, name: str) -> list[Document]:
+        """The objects of a kind and a name."""
+        return self._by_name.get((kind, name), [])
+
+    def by_place(self, kind: str) -> dict[tuple[str, str], list[Document]]:
+        """The objects of a kind by their file and namespace."""
+        found = defaultdict[tuple[str, str], list[Document]](list)
+        for each in self.of(kind):
+            found[each.text.source, each.namespace].append(each)
+        return found
+
+    @cached_property
+    def _by_selector(self) -> dict[tuple[str, str], list[Document]]:
+        """Services by the first label that they select."""
+        found = defaultdict[tuple[str, str], list[Document]](list)
+        for each in self.of("Service"):
+            for name, value in list(each.spec["selector"].fields.items())[:1]:
+                found[name, value.text].append(each)
+        return found
+
+    def services_of(self, document: Document, pod: PodTemplate) -> list[Document]:
+        """The services of the same file and namespace that select a pod of a document."""
+        candidates = [each for label in pod.labels.items() for each in self._by_selector.get(label, ())]
+        return [
+            each
+            for each in candidates
+            if is_together(each, document)
+            and all(pod.labels.get(name) == value.text for name, value in each.spec["selector"].fields.items())
+        ]
+
+
+def is_together(one: Document, other: Document) -> bool:
+    """Tells whether two documents are of one file and one namespace; "" may be any namespace."""
+    return one.text.source == other.text.source and (
+        one.namespace == other.namespace or not one.namespace or not other.namespace
+    )
 
 
 def read_documents(text: Text) -> list[Document]:

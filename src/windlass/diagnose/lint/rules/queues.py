@@ -81,15 +81,16 @@ def kueue_limit_without_cohort(document: Document) -> Iterator[Hit]:
 )
 def kueue_reference_unknown(documents: Documents) -> Iterator[tuple[Document, Hit]]:
     """A queue that names a missing queue or flavor is inactive, so that its workloads wait."""
+    files = {(each.text.source, each.kind) for each in documents.of("ClusterQueue", "ResourceFlavor")}
     for document in documents.of("LocalQueue", "ClusterQueue"):
         if document.kind == "LocalQueue":
             kind, names = "ClusterQueue", [document.spec["clusterQueue"]]
         else:
             flavors = [each for group in _groups(document) for each in group["flavors"].items]
             kind, names = "ResourceFlavor", [each["name"] for each in flavors]
-        near = [each.name for each in documents.of(kind) if each.text.source == document.text.source]
-        for name in names if near else ():
-            if name and name.text not in [each.name for each in documents.of(kind)]:
+        is_complete = (document.text.source, kind) in files  # objects of this kind may be in other files otherwise
+        for name in names if is_complete else ():
+            if name and not documents.named(kind, name.text):
                 yield document, name.hit_value(f"there is no {kind} {name.text[:60]!r} in the input")
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
 
-from windlass.diagnose.lint.documents import Document, Documents
+from windlass.diagnose.lint.documents import Document, Documents, is_together
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
 from windlass.diagnose.lint.pod_templates import PodTemplate
 from windlass.diagnose.lint.rule import Subject, rule
@@ -20,6 +21,9 @@ _CLAIMS = f"{_K8S}/concepts/storage/persistent-volumes/#access-modes"
 _QUOTA = f"{_K8S}/concepts/policy/resource-quotas/"
 _ONE_NODE, _ONE_POD, _READ_ONLY = "ReadWriteOnce", "ReadWriteOncePod", "ReadOnlyMany"
 
+_MAX_COMPARED = 100
+"""Number of names that a misspelt one is compared with."""
+
 Pods = Iterator[tuple[Document, PodTemplate]]
 Faults = Iterator[tuple[Document, Hit]]
 
@@ -30,16 +34,9 @@ def _pods(documents: Documents) -> Pods:
             yield document, pod
 
 
-def _is_together(one: Document, other: Document) -> bool:
-    """Tells whether two documents are of one file and one namespace; "" may be any namespace."""
-    return one.text.source == other.text.source and (
-        one.namespace == other.namespace or not one.namespace or not other.namespace
-    )
-
-
 def _find(documents: Documents, near: Document, kind: str, name: str) -> Document | None:
     """The object of a name that a document means: in its namespace, of its own file if several files have one."""
-    found = [each for each in documents.of(kind) if each.name == name and each.namespace == near.namespace]
+    found = [each for each in documents.named(kind, name) if each.namespace == near.namespace]
     own = [each for each in found if each.text.source == near.text.source]
     return own[0] if own else found[0] if len(found) == 1 else None
 
@@ -59,12 +56,11 @@ def _is_selected(service: Document, pod: PodTemplate) -> bool:
 @rule(RuleSeverity.ERROR, Subject.INPUT, fix="Write the name of the service as the subdomain.", source=_DNS)
 def subdomain_differs(documents: Documents) -> Faults:
     """A pod has a DNS name only below the service that its subdomain names, so no rank finds another."""
-    services = documents.of("Service")
     for document, pod in _pods(documents):
         subdomain = _subdomain(pod)
-        near = [each for each in services if _is_together(each, document) and _is_selected(each, pod)]
-        headless = [each for each in near if each.spec["clusterIP"].text == "None"]
-        if subdomain and headless and subdomain.text not in [each.name for each in services]:
+        selecting = documents.services_of(document, pod) if subdomain else []
+        headless = [each for each in selecting if each.spec["clusterIP"].text == "None"]
+        if headless and not documents.named("Service", subdomain.text):
             message = f"{subdomain.text[:60]!r} is no service; the pods are selected by {headless[0].name[:60]!r}"
             yield document, subdomain.hit_value(message, headless[0].name)
 
@@ -94,11 +90,14 @@ def rendezvous_waits_for_readiness(documents: Documents) -> Faults:
 @rule(RuleSeverity.WARNING, Subject.INPUT, fix="Write the labels of the pods.", source=f"{_SERVICES}/")
 def service_selects_nothing(documents: Documents) -> Faults:
     """The service has no endpoints, so every connection to it fails."""
-    pods = list(_pods(documents))
+    by_file = defaultdict[str, list[tuple[Document, PodTemplate]]](list)
+    for document, pod in _pods(documents):
+        by_file[document.text.source].append((document, pod))
     for service in documents.of("Service"):
         selector = service.spec["selector"].fields
-        near = [pod for document, pod in pods if _is_together(document, service) and not pod.is_gang]
-        if len(near) == 1 and near[0].labels and selector and not _is_selected(service, near[0]):
+        in_file = by_file[service.text.source] if len(by_file[service.text.source]) == 1 else []
+        near = [pod for document, pod in in_file if is_together(document, service) and not pod.is_gang]
+        if near and near[0].labels and selector and not _is_selected(service, near[0]):
             wrong = [value for name, value in selector.items() if name in near[0].labels]
             different = [value for value in wrong if near[0].labels[value.name] != value.text]
             for value in different[:1] if len(wrong) == len(selector) else ():
@@ -114,15 +113,20 @@ def service_selects_nothing(documents: Documents) -> Faults:
 )
 def service_port_unknown(documents: Documents) -> Faults:
     """A named port must be one of the container's; the service has no endpoints for it otherwise."""
-    pods = list(_pods(documents))
+    names = defaultdict[int, set[str]](set)
+    for document, pod in _pods(documents):
+        written = {each["name"].text for one in pod.all_containers for each in one.value["ports"].items}
+        for service in documents.services_of(document, pod):
+            names[id(service)] |= written
     for service in documents.of("Service"):
-        selected = [pod for document, pod in pods if _is_together(document, service) and _is_selected(service, pod)]
-        names = {
-            each["name"].text for pod in selected for one in pod.all_containers for each in one.value["ports"].items
-        }
-        for port in service.spec["ports"].items if selected else ():
+        for port in service.spec["ports"].items if id(service) in names else ():
             target = port["targetPort"]
-            if target and target.number is None and not target.text.isdecimal() and target.text not in names:
+            if (
+                target
+                and target.number is None
+                and not target.text.isdecimal()
+                and target.text not in names[id(service)]
+            ):
                 yield service, target.hit_value(f"no container has a port called {target.text[:40]!r}")
 
 
@@ -213,15 +217,15 @@ def _references(pod: PodTemplate) -> Iterator[tuple[str, Value, Value]]:
 )
 def reference_misspelt(documents: Documents) -> Faults:
     """An object of this name is not in the input, but one of almost the same name; the pod waits for it for ever."""
+    by_place = {kind: documents.by_place(kind) for kind in _REFERENCES}
     for document, pod in _pods(documents):
         for kind, _, name in _references(pod):
-            near = [each.name for each in documents.of(kind) if _is_together(each, document)]
-            close = get_close_matches(name.text, near, 1, 0.85) if name.text not in near else []
-            if close and not any(each.name == name.text for each in documents.of(kind)):
-                yield (
-                    document,
-                    name.hit_value(f"there is no {kind} {name.text[:60]!r}; {close[0][:60]!r} is near", close[0]),
-                )
+            near = by_place[kind].get((document.text.source, document.namespace), [])
+            if documents.named(kind, name.text) or len(near) > _MAX_COMPARED:
+                continue
+            for close in get_close_matches(name.text, [each.name for each in near], 1, 0.85):
+                message = f"there is no {kind} {name.text[:60]!r}; {close[:60]!r} is near"
+                yield document, name.hit_value(message, close)
 
 
 @rule(
@@ -234,8 +238,7 @@ def reference_in_other_namespace(documents: Documents) -> Faults:
     """Pods see the ConfigMaps, Secrets and claims of their own namespace only; the pod waits for ever."""
     for document, pod in _pods(documents):
         for kind, _, name in _references(pod):
-            same_file = [each for each in documents.of(kind) if each.text.source == document.text.source]
-            named = [each for each in same_file if each.name == name.text]
+            named = [each for each in documents.named(kind, name.text) if each.text.source == document.text.source]
             spaces = {each.namespace for each in named}
             if document.namespace and spaces and "" not in spaces and document.namespace not in spaces:
                 there = min(spaces)
@@ -275,23 +278,22 @@ def reference_key_unknown(documents: Documents) -> Faults:
 )
 def network_policy_blocks_ranks(documents: Documents) -> Faults:
     """The policy lets no connection in, so that the ranks cannot connect to each other."""
-    policies = [
-        each
-        for each in documents.of("NetworkPolicy")
-        if "Ingress" in each.spec["policyTypes"].texts or not each.spec["policyTypes"]
-    ]
+    policies = documents.by_place("NetworkPolicy")
     seen = set[int]()
     for document, pod in _pods(documents):
-        near = [each for each in policies if pod.is_gang and _is_together(each, document) and _is_limited(each, pod)]
+        there = policies.get((document.text.source, document.namespace), []) if pod.is_gang else []
+        near = [each for each in there if _is_limited(each, pod)]
         if near and not any(each.spec["ingress"].items for each in near) and id(near[0]) not in seen:
             seen.add(id(near[0]))
             yield near[0], near[0].spec["podSelector"].hit(f"the pods of {document.name[:60]!r} accept no connection")
 
 
 def _is_limited(policy: Document, pod: PodTemplate) -> bool:
-    selector = policy.spec["podSelector"]
-    labels = selector["matchLabels"].fields
-    return not selector["matchExpressions"] and all(pod.labels.get(name) == each.text for name, each in labels.items())
+    """Tells whether a policy limits the connections to a pod; one with expressions counts if it admits some."""
+    types, selector = policy.spec["policyTypes"], policy.spec["podSelector"]
+    if (types and "Ingress" not in types.texts) or (selector["matchExpressions"] and not policy.spec["ingress"].items):
+        return False
+    return all(pod.labels.get(name) == each.text for name, each in selector["matchLabels"].fields.items())
 
 
 @rule(
@@ -312,18 +314,16 @@ def quota_of_gpu_limits(document: Document) -> Iterator[Hit]:
 @rule(RuleSeverity.WARNING, Subject.INPUT, fix="Raise the quota, or start fewer pods.", source=_QUOTA)
 def quota_below_job(documents: Documents) -> Faults:
     """The job needs more than the quota of its namespace: some of its pods are never created."""
-    for quota in documents.of("ResourceQuota"):
-        for name, value in quota.spec["hard"].fields.items():
-            resource = name.removeprefix("requests.")
-            for document in documents.documents if "/" in resource and value.text.isdecimal() else ():
-                needed = sum(_needed(pod, resource) for pod in document.pods)
-                if needed > int(value.text) and document.namespace == quota.namespace and _is_together(quota, document):
-                    yield (
-                        document,
-                        document.root.at("metadata", "name").hit(
-                            f"{needed} {resource[:60]} are needed; the quota {quota.name[:60]!r} has {value.text}"
-                        ),
-                    )
+    quotas = documents.by_place("ResourceQuota")
+    for document in documents.documents if quotas else ():
+        for quota in quotas.get((document.text.source, document.namespace), ()):
+            for name, value in quota.spec["hard"].fields.items():
+                resource = name.removeprefix("requests.")
+                is_device = "/" in resource and value.text.isdecimal()
+                needed = sum(_needed(pod, resource) for pod in document.pods) if is_device else 0
+                if is_device and needed > int(value.text):
+                    message = f"{needed} {resource[:60]} are needed; the quota {quota.name[:60]!r} has {value.text}"
+                    yield document, document.root.at("metadata", "name").hit(message)
 
 
 def _needed(pod: PodTemplate, resource: str) -> int:
@@ -345,21 +345,22 @@ def _needed(pod: PodTemplate, resource: str) -> int:
 )
 def limit_range_exceeded(documents: Documents) -> Faults:
     """The API server refuses a container above the maximum of its namespace."""
-    for limits in documents.of("LimitRange"):
-        maxima = [each["max"] for each in limits.spec["limits"].items if each["type"].text == "Container"]
-        for document, pod in _pods(documents) if maxima else ():
-            if document.namespace != limits.namespace or not _is_together(document, limits):
-                continue
-            for container in pod.all_containers:
-                for name, value in container.limits.items():
-                    for most in (each[name] for each in maxima):
-                        if most and _size(name, value) > _size(name, most) > 0:
-                            yield (
-                                document,
-                                value.hit_value(
-                                    f"{name[:60]}: {value.text} is above {most.text} of {limits.name[:60]!r}"
-                                ),
-                            )
+    ranges = documents.by_place("LimitRange")
+    for document, pod in _pods(documents) if ranges else ():
+        for limits in ranges.get((document.text.source, document.namespace), ()):
+            maxima = [each["max"] for each in limits.spec["limits"].items if each["type"].text == "Container"]
+            for value, most in _above(pod, maxima):
+                message = f"{value.name[:60]}: {value.text} is above {most.text} of {limits.name[:60]!r}"
+                yield document, value.hit_value(message)
+
+
+def _above(pod: PodTemplate, maxima: list[Value]) -> Iterator[tuple[Value, Value]]:
+    """The limits of a pod's containers that are above a maximum."""
+    for container in pod.all_containers:
+        for name, value in container.limits.items():
+            for most in (each[name] for each in maxima):
+                if most and _size(name, value) > _size(name, most) > 0:
+                    yield value, most
 
 
 def _size(name: str, value: Value) -> int:
