@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import quote
 
 import windlass
 from windlass.diagnose.lint.findings import LintFinding, RuleSeverity
@@ -90,7 +91,7 @@ def as_sarif(findings: Sequence[LintFinding]) -> str:
 def _result(finding: LintFinding) -> dict[str, Any]:
     place = finding.place
     region = {"startLine": place.line, "startColumn": place.column, "endColumn": place.column + place.width}
-    location = {"artifactLocation": {"uri": PurePath(finding.source).as_posix()}, "region": region}
+    location = {"artifactLocation": {"uri": quote(PurePath(finding.source).as_posix())}, "region": region}
     return {
         "ruleId": finding.rule,
         "level": _LEVELS[finding.severity],

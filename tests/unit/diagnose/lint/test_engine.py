@@ -92,6 +92,11 @@ def test_sarif_names_the_rule_and_the_region():
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["gpu-resource-misspelt"]
 
 
+def test_sarif_escapes_a_file_name_as_a_uri():
+    [run] = json.loads(FORMATS["sarif"](lint_texts([Text("a b/ü.yaml", POD)])))["runs"]
+    assert run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "a%20b/%C3%BC.yaml"
+
+
 def test_github_gets_a_workflow_command_with_escapes():
     [finding] = lint_texts([Text("a,b.yaml", POD)])
     assert FORMATS["github"]([finding]).startswith(
