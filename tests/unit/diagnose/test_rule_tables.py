@@ -117,3 +117,11 @@ def test_a_rule_of_the_right_cause_fires_in_each_scenario(scenario: dict[str, An
 def test_the_reference_page_lists_the_rules_of_today() -> None:
     page = REPOSITORY / "docs/reference/diagnosis-rules.md"
     assert page.read_text(encoding="utf-8") == rules_page(), "run docs/generate.py"
+
+
+HEALTHY = (Path(__file__).parent / "healthy_lines.txt").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("line", HEALTHY)
+def test_no_root_takes_a_line_of_a_healthy_run(line: str) -> None:
+    assert [id for id, rule in RULES.items() if rule["role"] == "root" and fires(id, line)] == []
