@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.diagnose.lint.engine import lint_paths
+from windlass.diagnose.lint.engine import SUFFIXES, lint_paths
 from windlass.diagnose.lint.findings import RuleSeverity
 from windlass.diagnose.lint.reference_page import rules_page
 from windlass.diagnose.lint.rule import RULES
@@ -13,9 +13,9 @@ ROOT = Path(__file__).parents[4]
 BROKEN = sorted((ROOT / "examples/broken").iterdir())
 RIGHT = sorted(
     path
-    for folder in ("examples", "tests/kubernetes/samples")
-    for path in (ROOT / folder).rglob("*.y*ml")
-    if "broken" not in path.parts
+    for folder in ("examples", "tests/kubernetes/samples", "tests/unit/diagnose/lint/right")
+    for path in (ROOT / folder).rglob("*")
+    if path.suffix in SUFFIXES and "broken" not in path.parts
 )
 
 
