@@ -7,6 +7,7 @@ FAMILIES = (
     "metadata",
     "resources",
     "commands",
+    "settings",
     "pods",
     "volumes",
     "references",

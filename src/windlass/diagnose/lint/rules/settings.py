@@ -1,0 +1,124 @@
+"""Rules about settings of NCCL and PyTorch, and about devices that a machine type does not have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from windlass.diagnose.lint.findings import Hit, RuleSeverity
+from windlass.diagnose.lint.pod_templates import Container, PodTemplate
+from windlass.diagnose.lint.rule import Subject, rule
+from windlass.diagnose.lint.values import Value
+from windlass.hardware.facts.instances import INSTANCES, Instance
+
+_NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
+_ALLOCATOR = "https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf"
+_KNOWN = """
+    ALGO ALLOC_P2P_NET_LL_BUFFERS BUFFSIZE CHECKS_DISABLE CHECK_POINTERS COLLNET_ENABLE COLLNET_NODE_THRESHOLD
+    COMM_BLOCKING COMM_SHRINK_SHARE_RESOURCES COMM_SPLIT_SHARE_RESOURCES CONF_FILE CROSS_NIC CTA_POLICY CUMEM_ENABLE
+    CUMEM_HOST_ENABLE DEBUG DEBUG_FILE DEBUG_SUBSYS DEBUG_TIMESTAMP_FORMAT DEBUG_TIMESTAMP_LEVELS DMABUF_ENABLE
+    GRAPH_MIXING_SUPPORT GRAPH_REGISTER HOSTID IB_ADAPTIVE_ROUTING IB_ADDR_FAMILY IB_ADDR_RANGE IB_AR_THRESHOLD
+    IB_CUDA_SUPPORT IB_DATA_DIRECT IB_DISABLE IB_ECE_ENABLE IB_FIFO_TC IB_GID_INDEX IB_HCA IB_MERGE_NICS IB_MERGE_VFS
+    IB_PCI_RELAXED_ORDERING IB_PKEY IB_QPS_PER_CONNECTION IB_RETRY_CNT IB_RETURN_ASYNC_EVENTS IB_ROCE_VERSION_NUM IB_SL
+    IB_SPLIT_DATA_ON_QPS IB_TC IB_TIMEOUT IB_USE_INLINE IGNORE_CPU_AFFINITY LAUNCH_MODE LAUNCH_ORDER_IMPLICIT
+    LAUNCH_RACE_FATAL LEGACY_CUDA_REGISTER LL_THRESHOLD LOCAL_REGISTER MAX_CTAS MAX_NCHANNELS MAX_NRINGS
+    MAX_P2P_NCHANNELS MEM_SYNC_DOMAIN MIN_CTAS MIN_NCHANNELS MIN_NRINGS MIN_P2P_NCHANNELS MNNVL_CLIQUE_ID MNNVL_ENABLE
+    MNNVL_UUID NCHANNELS_PER_NET_PEER NET NETDEVS_POLICY NET_GDR_C2C NET_GDR_LEVEL NET_GDR_READ NET_PLUGIN
+    NET_SHARED_BUFFERS NET_SHARED_COMMS NSOCKS_PERTHREAD NTHREADS NVB_DISABLE NVLS_ENABLE NVLS_NCHANNELS
+    NVLSTREE_MAX_CHUNKSIZE OOB_NET_ENABLE OOB_NET_IFNAME P2P_DIRECT_DISABLE P2P_DISABLE P2P_LEVEL P2P_LL_THRESHOLD
+    P2P_NET_CHUNKSIZE P2P_NVL_CHUNKSIZE P2P_PCI_CHUNKSIZE P2P_PXN_LEVEL PROFILER_PLUGIN PROTO PXN_DISABLE RAS_ADDR
+    RAS_ENABLE RAS_TIMEOUT_FACTOR SET_STACK_SIZE SET_THREAD_NAME SHM_DISABLE SHM_LOCALITY SHM_MEMCPY_MODE
+    SHM_USE_CUDA_MEMCPY SINGLE_PROC_MEM_REG_ENABLE SINGLE_RING_THRESHOLD SOCKET_FAMILY SOCKET_IFNAME SOCKET_NTHREADS
+    SOCKET_POLL_TIMEOUT_MSEC SOCKET_RETRY_CNT SOCKET_RETRY_SLEEP_MSEC TOPO_DUMP_FILE TOPO_FILE TREE_THRESHOLD
+    TUNER_PLUGIN UID_STAGGER_RATE UID_STAGGER_THRESHOLD WIN_ENABLE WIN_STRIDE WORK_FIFO_BYTES
+"""
+_VARIABLES = frozenset(f"NCCL_{name}" for name in _KNOWN.split())
+_ALLOCATOR_OPTIONS = frozenset(
+    {
+        "backend",
+        "expandable_segments",
+        "garbage_collection_threshold",
+        "graph_capture_record_stream_reuse",
+        "max_non_split_rounding_mb",
+        "max_split_size_mb",
+        "per_process_memory_fraction",
+        "pinned_num_register_threads",
+        "pinned_reserve_segment_size_mb",
+        "pinned_use_background_threads",
+        "pinned_use_cuda_host_register",
+        "release_lock_on_cudamalloc",
+        "release_lock_on_hipmalloc",
+        "roundup_bypass_threshold_mb",
+        "roundup_power2_divisions",
+    }
+)
+_INSTANCE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+_DEVICES: Mapping[str, str] = MappingProxyType({"nvidia.com/gpu": "gpus", "vpc.amazonaws.com/efa": "adapters"})
+"""Resource → the field of `Instance` with their number."""
+_SIMILAR = 0.92
+"""Share of equal characters: one letter in twelve may differ."""
+
+
+@rule(RuleSeverity.WARNING, Subject.CONTAINER, fix="Write the name that the message shows.", source=_NCCL)
+def nccl_variable_misspelt(container: Container) -> Iterator[Hit]:
+    """NCCL ignores a variable that it does not know, so the setting has no effect."""
+    for name, entry in container.env.items():
+        if name.startswith("NCCL_") and name not in _VARIABLES:
+            for close in get_close_matches(name[:80], sorted(_VARIABLES), 1, _SIMILAR):
+                yield entry["name"].hit_value(f"NCCL has no {name[:60]}; it has {close}", close)
+
+
+@rule(RuleSeverity.WARNING, Subject.CONTAINER, fix="Write pairs of a known option and its value.", source=_ALLOCATOR)
+def allocator_option_unknown(container: Container) -> Iterator[Hit]:
+    """PyTorch refuses an unknown option of its allocator as soon as it uses the GPU."""
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        if name not in container.env:
+            continue
+        value = container.env[name]["value"]
+        text = re.sub(r"\[[^]]*\]", "", value.text)
+        for part in text.split(",") if "$" not in text else ():
+            option = part.partition(":")[0].strip()
+            if option and option not in _ALLOCATOR_OPTIONS:
+                yield value.hit(f"{name}: {option[:60]!r} is no option of the allocator")
+
+
+@rule(
+    RuleSeverity.WARNING,
+    Subject.POD,
+    fix="Write the number of GPUs of a pod, or auto.",
+    source="https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/",
+    kinds="PyTorchJob",
+)
+def processes_field_differs(pod: PodTemplate) -> Iterator[Hit]:
+    """The operator starts so many ranks in each pod: those beyond the GPUs fail, GPUs beyond them stay idle."""
+    number = pod.root.at("spec", "nprocPerNode")
+    for container in pod.containers:
+        if number.text.isdecimal() and container.gpus and int(number.text) != container.gpus:
+            yield number.hit_value(
+                f"nprocPerNode is {number.text}; {pod.role or 'the'} pods have {container.gpus} GPUs"
+            )
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.POD,
+    fix="Lower the number, or select a machine type that has so many.",
+    source="https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/",
+)
+def devices_exceed_instance(pod: PodTemplate) -> Iterator[Hit]:
+    """No machine of the selected type has so many devices, so the pod waits for ever."""
+    instance = _instance(pod.spec["nodeSelector"])
+    for resource, field in _DEVICES.items() if instance else ():
+        wanted = [each.limits[resource] for each in pod.containers if resource in each.limits]
+        has_figures = resource == "nvidia.com/gpu" or (instance is not None and instance.adapter.startswith("EFA"))
+        total = sum(int(each.text) for each in wanted if each.text.isdecimal())
+        if instance and has_figures and total > getattr(instance, field):
+            yield wanted[-1].hit_value(f"{total} {resource}; {instance.name} has {getattr(instance, field)}")
+
+
+def _instance(selector: Value) -> Instance | None:
+    """The machine type that a pod selects, None if it selects none that is known."""
+    names = [selector[label].text.removeprefix("Standard_") for label in _INSTANCE_LABELS]
+    return next((INSTANCES[name] for name in names if name in INSTANCES), None)
