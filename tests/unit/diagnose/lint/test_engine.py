@@ -73,6 +73,12 @@ def test_a_patch_of_kustomize_may_lack_what_it_leaves_as_it_is():
     assert lint(json.dumps({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, **patch})) == []
 
 
+def test_a_patch_of_a_job_may_lack_its_restart_policy():
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}}
+    pods = {"spec": {"template": {"spec": {"containers": [{"name": "a", "env": [{"name": "A", "value": "1"}]}]}}}}
+    assert "job-restart-policy" not in [each.rule for each in lint(json.dumps({**job, **pods}))]
+
+
 def test_words_that_kuberay_joins_may_be_one_word():
     head = {"template": {"spec": {"containers": [{"name": "head", "image": "ray:1", "command": ["echo 1"]}]}}}
     cluster = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "spec": {"headGroupSpec": head}}

@@ -103,7 +103,8 @@ def sbatch_variable_in_option(script: BatchScript) -> Iterator[Hit]:
 def sbatch_time_malformed(script: BatchScript) -> Iterator[Hit]:
     """The command sbatch refuses a time limit of another form."""
     for option in _options(script):
-        if option.name in ("--time", "--time-min") and option.value and not _TIME.fullmatch(option.value):
+        is_time = option.name in ("--time", "--time-min") and "$" not in option.value
+        if is_time and option.value and not _TIME.fullmatch(option.value):
             yield Hit(option.place, f"{option.value[:40]!r} is no time limit")
 
 

@@ -35,12 +35,13 @@ _MASTER = "node-role.kubernetes.io/master"
     Subject.POD,
     fix="Write restartPolicy: Never or OnFailure.",
     source=f"{_K8S}/concepts/workloads/controllers/job/#pod-template",
-    kinds="Job CronJob JobSet",
+    kinds="Job CronJob",
 )
 def job_restart_policy(pod: PodTemplate) -> Iterator[Hit]:
     """Pods of a Job end: the API server refuses the policy Always, which is also the default."""
-    if pod.root["apiVersion"].text.startswith("batch.volcano.sh") or pod.kind == "JobSet":
-        return  # Volcano takes every policy, and JobSet has a default of its own
+    is_of_volcano = pod.root["apiVersion"].text.startswith("batch.volcano.sh")  # which takes every policy
+    if is_of_volcano or any(not each.value["image"] for each in pod.containers):  # a patch lacks what it leaves
+        return
     policy = pod.spec["restartPolicy"]
     if policy.text not in ("Never", "OnFailure"):
         place = policy or pod.template["spec"]
