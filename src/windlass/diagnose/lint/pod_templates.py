@@ -23,6 +23,7 @@ _PATHS: Mapping[str, tuple[str, ...]] = {
     "CronJob": ("spec.jobTemplate.spec.template",),
     "JobSet": (_JOB_SET,),
     **dict.fromkeys(("TrainingRuntime", "ClusterTrainingRuntime"), (f"spec.template.{_JOB_SET}",)),
+    "TrainJob": ("",),
     "PyTorchJob": ("spec.pytorchReplicaSpecs.*.template",),
     "TFJob": ("spec.tfReplicaSpecs.*.template",),
     "JAXJob": ("spec.jaxReplicaSpecs.*.template",),
@@ -36,7 +37,14 @@ _PATHS: Mapping[str, tuple[str, ...]] = {
 """Paths of the pod templates of a kind; `*` is any name or index."""
 _REPLICA_KINDS = frozenset(kind for kind, paths in _PATHS.items() if any("ReplicaSpecs" in path for path in paths))
 RAY_KINDS = frozenset({"RayCluster", "RayJob", "RayService"})
-GANG_KINDS = _REPLICA_KINDS | {"JobSet", "TrainingRuntime", "ClusterTrainingRuntime", "RayCluster", "RayJob"}
+GANG_KINDS = _REPLICA_KINDS | {
+    "JobSet",
+    "TrainJob",
+    "TrainingRuntime",
+    "ClusterTrainingRuntime",
+    "RayCluster",
+    "RayJob",
+}
 """Kinds whose pods work together."""
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
 
@@ -66,6 +74,8 @@ class PodTemplate:
     @property
     def replicas(self) -> int:
         """Number of pods, as far as it is written; 1 without."""
+        if self.kind == "TrainJob":
+            return self.spec["trainer"]["numNodes"].number or 1
         for name in ("replicas", "completions", "parallelism"):
             for around in (self.group, self.group.at("template", "spec")):
                 if (count := around[name].number) is not None:
@@ -74,7 +84,9 @@ class PodTemplate:
 
     @cached_property
     def containers(self) -> list[Container]:
-        """The containers that run the work."""
+        """The containers that run the work; of a TrainJob its trainer, which has the same fields."""
+        if self.kind == "TrainJob":
+            return [Container(self, self.spec["trainer"])] if self.spec["trainer"].is_map else []
         return [Container(self, each) for each in self.spec["containers"].items if each.is_map]
 
     @cached_property
@@ -102,14 +114,19 @@ class Container:
     value: Value
 
     @property
+    def resources(self) -> Value:
+        """Its resources."""
+        return self.value["resources"] or self.value["resourcesPerNode"]
+
+    @property
     def limits(self) -> dict[str, Value]:
         """Its limits by resource."""
-        return self.value.at("resources", "limits").fields
+        return self.resources["limits"].fields
 
     @property
     def requests(self) -> dict[str, Value]:
         """Its requests by resource."""
-        return self.value.at("resources", "requests").fields
+        return self.resources["requests"].fields
 
     @cached_property
     def gpus(self) -> int:

@@ -79,6 +79,23 @@ def test_a_patch_of_a_job_may_lack_its_restart_policy():
     assert "job-restart-policy" not in [each.rule for each in lint(json.dumps({**job, **pods}))]
 
 
+def test_the_trainer_of_a_trainjob_is_checked_as_a_container():
+    trainer = {
+        "numNodes": 2,
+        "image": "train:1",
+        "command": ["torchrun", "--nnodes=4", "train.py"],
+        "numProcPerNode": 4,
+        "resourcesPerNode": {"limits": {"nvidia.com/gpus": 8, "nvidia.com/gpu": 8}},
+    }
+    spec = {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer}
+    job = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "a"}, "spec": spec}
+    assert {each.rule for each in lint(json.dumps(job))} == {
+        "torchrun-nodes-differ",
+        "gpu-resource-misspelt",
+        "processes-field-differs",
+    }
+
+
 def test_words_that_kuberay_joins_may_be_one_word():
     head = {"template": {"spec": {"containers": [{"name": "head", "image": "ray:1", "command": ["echo 1"]}]}}}
     cluster = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "spec": {"headGroupSpec": head}}

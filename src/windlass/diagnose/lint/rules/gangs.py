@@ -167,6 +167,8 @@ def _pods_of(container: Container) -> int | None:
     pod = container.pod
     if pod.root.at("spec", "elasticPolicy") or not pod.is_gang:
         return None
+    if pod.kind == "TrainJob":
+        return pod.spec["trainer"]["numNodes"].number
     specs = [each for group in pod.root["spec"].fields.values() for each in group.fields.values() if each["template"]]
     return sum(each["replicas"].number or 1 for each in specs) or None
 

@@ -89,16 +89,15 @@ def allocator_option_unknown(container: Container) -> Iterator[Hit]:
     Subject.POD,
     fix="Write the number of GPUs of a pod, or auto.",
     source="https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/",
-    kinds="PyTorchJob",
+    kinds="PyTorchJob TrainJob",
 )
 def processes_field_differs(pod: PodTemplate) -> Iterator[Hit]:
     """The operator starts so many ranks in each pod: those beyond the GPUs fail, GPUs beyond them stay idle."""
-    number = pod.root.at("spec", "nprocPerNode")
+    spec = pod.root["spec"]
+    number = spec["nprocPerNode"] or spec.at("trainer", "numProcPerNode")
     for container in pod.containers:
         if number.text.isdecimal() and container.gpus and int(number.text) != container.gpus:
-            yield number.hit_value(
-                f"nprocPerNode is {number.text}; {pod.role or 'the'} pods have {container.gpus} GPUs"
-            )
+            yield number.hit_value(f"{number.name} is {number.text}; a pod has {container.gpus} GPUs")
 
 
 @rule(
