@@ -20,11 +20,13 @@ Found = TypeVar("Found")
 
 
 class Behaviour(StrEnum):
-    SUCCEED = "succeeds at once"
-    FAIL = "ends at once, with exit code 3"
-    RUN = "runs until it gets SIGTERM"
-    STUBBORN = "runs until it gets SIGKILL"
-    UNSTARTABLE = "names a program that does not exist"
+    """Commands of replicas, each one word, as lint demands of the name of a program."""
+
+    SUCCEED = "succeeds-at-once"
+    FAIL = "ends-with-exit-code-3"
+    RUN = "runs-until-SIGTERM"
+    STUBBORN = "runs-until-SIGKILL"
+    UNSTARTABLE = "no-such-program"
 
 
 class BackendHost(Protocol):

@@ -36,7 +36,7 @@ spec:
     Worker:
       replicas: 2
       restartPolicy: Never
-      template: {spec: {containers: [{name: pytorch, image: example.com/mnist:1, command: [succeeds at once]}]}}
+      template: {spec: {containers: [{name: pytorch, image: example.com/mnist:1, command: [succeeds-at-once]}]}}
 """
 Story = Callable[[OperatorPlace, Terminal], Awaitable[None]]
 

@@ -91,9 +91,11 @@ def test_a_respected_job_is_admitted_by_its_quota_and_bound_by_its_scheduler(pla
             await bind(on, "digits-worker-1", "n1")
             state = await until_phase(on, scheduler, "digits", Phase.RUNNING)
             assert state.status.placement.nodes == {"worker": ("n2", "n1")}
-            await on.make(*(kinds.pod(f"rest-{n}", gpus=2) for n in range(3)))
+            await on.make(*(kinds.pod(f"rest-{n}", gpus=2) for n in range(2)))
+            places = await on.until_placed("rest-0", "rest-1")
+            assert sorted([places["rest-0"], places["rest-1"]]) == ["n1", "n2"]
+            await on.make(kinds.pod("rest-2", gpus=2))
             assert "2 gpu" in await on.why("rest-2")
-            assert sorted([(await on.places())[f"rest-{n}"] for n in range(2)]) == ["n1", "n2"]
             # 4. at its end its quota and its nodes are free
             for name in ("digits-worker-0", "digits-worker-1"):
                 await on.nodes.end("default", name)
