@@ -66,7 +66,7 @@ class JobController(Protocol):
         """Releases the connection."""
 
 
-class LogSource(Protocol):
+class FollowedLogs(Protocol):
     """Output of the ranks of one job."""
 
     def poll(self) -> list[LogLine]:
@@ -93,7 +93,7 @@ class FollowTarget(Protocol):
     def warnings(self, ids: Sequence[str]) -> Sequence[str]:
         """Returns warnings about jobs that were just submitted, a line each."""
 
-    def log_source(self, job_id: str) -> LogSource:
+    def log_source(self, job_id: str) -> FollowedLogs:
         """Returns the output of a job."""
 
     def log_location(self, job_id: str) -> str:
@@ -135,11 +135,11 @@ class _JobOutput:
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
-        self._sources: dict[str, LogSource] = {}
+        self._sources: dict[str, FollowedLogs] = {}
         self._nodes: dict[str, dict[tuple[int, int], str]] = {}
         """For each job the node of each (generation, rank)."""
 
-    def add(self, job_id: str, nodes: dict[tuple[int, int], str], open_source: Callable[[str], LogSource]) -> None:
+    def add(self, job_id: str, nodes: dict[tuple[int, int], str], open_source: Callable[[str], FollowedLogs]) -> None:
         """Prints the output of a job from now on; for a job that has started again, updates its nodes."""
         self._nodes[job_id] = nodes
         if job_id not in self._sources:
