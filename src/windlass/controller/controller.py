@@ -38,6 +38,7 @@ from windlass.core.lifecycle import state_machine
 from windlass.core.lifecycle.commands import Command, Launch
 from windlass.core.lifecycle.events import (
     Admit,
+    Diagnosed,
     Event,
     GangGone,
     Preempt,
@@ -174,6 +175,8 @@ class Controller:
     def _handle(self, event: JobBackendEvent, now: int) -> None:
         """Applies one event of a job."""
         match event:
+            case JobEvent(job_id, Diagnosed() as inner) if job_id not in self.states:
+                self._diagnose_ended(job_id, inner, now)
             case JobEvent(job_id, inner):
                 self._apply(job_id, self._unreachable.blame(self.states.get(job_id), inner, now), now)
             case JobArrived(job_id, number, job):
@@ -198,6 +201,15 @@ class Controller:
                     self._timers.set(after)
                     self._gangs.update(after)
                     self._apply(job_id, SpecChanged(), now)
+
+    def _diagnose_ended(self, job_id: str, event: Diagnosed, now: int) -> None:
+        """Adds a verdict to a job that has ended and left the memory; `_close` removes it again."""
+        ended = self._uncommitted(job_id) or self._finished(job_id)
+        if ended is None:
+            return
+        after, _commands = state_machine.step(ended, event, now)
+        if after is not ended:
+            self._turn.add_state(after, ended, type(event).__name__, now)
 
     def _repeat_failed(self, now: int) -> None:
         """Repeats the events of jobs that were set aside, and lets them take part in the plan again."""

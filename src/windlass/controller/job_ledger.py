@@ -68,9 +68,10 @@ def _same_to_scheduler(before: Status, after: Status, job: Job) -> bool:
 
 
 def _waiting_or_holding(status: Status) -> tuple[object, ...]:
-    waits = (status.phase is Phase.QUEUED, status.waits_for, status.not_before, status.queued_at, status.avoided_nodes)
+    waits = (status.phase is Phase.QUEUED, status.waits_for, status.not_before, status.queued_at)
+    avoids = (status.avoided_nodes, status.faulty_nodes)
     # a gang that waits for the nodes of an unevictable gang needs other victims
-    return (*waits, status.placement, status.resize_to, status.unevictable_until)
+    return (*waits, *avoids, status.placement, status.resize_to, status.unevictable_until)
 
 
 def _is_other_victim(before: Status, after: Status) -> bool:

@@ -30,6 +30,9 @@ class Turn:
             phase = old.phase.value if old else ""
             text = f"{status.reason}: {status.message}" if status.message else status.reason
             self.transitions.append(Transition(state.id, now, cause, phase, status.phase.value, text))
+        elif status.diagnosis is not None and old.diagnosis != status.diagnosis:
+            phase = status.phase.value
+            self.transitions.append(Transition(state.id, now, cause, phase, phase, f"Diagnosis: {status.diagnosis.text}"))
 
     def add(self, commands: Iterable[Command]) -> None:
         """Adds commands."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.status import Placement
 from windlass.wire import EndClass
 
@@ -211,6 +212,13 @@ class Recovered:
 
 
 @dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """The diagnosis of a failed attempt has ended. It may come after the job's end, or during the next attempt."""
+
+    cause: DiagnosedCause
+
+
+@dataclass(frozen=True, slots=True)
 class Timer:
     """The time `state_machine.next_due` has passed."""
 
@@ -239,5 +247,6 @@ Event: TypeAlias = (
     | SpecChanged
     | Saved
     | Recovered
+    | Diagnosed
     | Timer
 )

@@ -7,7 +7,7 @@ classes that only an observer of the process can tell; a backend names one in `E
 from __future__ import annotations
 
 from windlass.core.lifecycle.events import Exit
-from windlass.core.model.job import RestartPolicy
+from windlass.core.model.job import RestartPolicy, VerdictUse
 from windlass.core.model.status import Failure, FailureClass, Status
 from windlass.wire import ASKED_FOR_RETRY, INFRASTRUCTURE, PREEMPTION, USER, EndClass, classify_end, restart_delay
 
@@ -37,6 +37,8 @@ VANISHED = EndClass("Lost", INFRASTRUCTURE)
 PREEMPTED = EndClass("Preempted", PREEMPTION)
 """Stopped by the scheduler for another gang."""
 
+VERDICT_WAIT_MS = 10_000
+"""Longest time for which the next start waits for the diagnosis of a failure, under `VerdictUse.ACT`."""
 _FAILED_LAUNCHES = (STALE_PLACEMENT.reason, NOT_LAUNCHED.reason)
 _GIVES_NODES_BACK = frozenset(
     each.reason
@@ -127,7 +129,7 @@ def count_failure(status: Status, failure: Failure, policy: RestartPolicy) -> di
     a launch that was not performed) counts towards no limit; its backoff has a counter of its own, because either may
     happen again and again.
     """
-    if failure.reason in _FAILED_LAUNCHES:
+    if is_failed_launch(failure):
         return {"failed_launches": status.failed_launches + 1}
     kind = failure.kind
     ran = failure.at - status.running_since if status.running_since is not None else 0
@@ -141,10 +143,31 @@ def count_failure(status: Status, failure: Failure, policy: RestartPolicy) -> di
     }
 
 
+def is_failed_launch(failure: Failure) -> bool:
+    """Whether no process was started: a stale placement, or a launch that was not performed."""
+    return failure.reason in _FAILED_LAUNCHES
+
+
+def needs_diagnosis(status: Status) -> bool:
+    """Whether the newest attempt has failed, no process of it is left, and no diagnosis of it has ended."""
+    failure, known = status.last_failure, status.diagnosis
+    if failure is None or not status.is_gone or status.generation == 0 or is_failed_launch(failure):
+        return False
+    return status.reason == failure.reason and (known is None or known.generation < status.generation)
+
+
+def verdict_wait(status: Status, policy: RestartPolicy) -> int:
+    """Longest wait for the verdict before the next start, in ms: none where the verdict has no effect."""
+    failure = status.last_failure
+    if policy.verdict is not VerdictUse.ACT or failure is None or failure.kind is FailureClass.PREEMPTION:
+        return 0
+    return VERDICT_WAIT_MS if needs_diagnosis(status) else 0
+
+
 def requeue_backoff(status: Status, policy: RestartPolicy) -> int:
     """Wait before the next start of a requeued gang, in ms: after a failed launch by the number of these in a row."""
-    is_failed_launch = status.last_failure is not None and status.last_failure.reason in _FAILED_LAUNCHES
-    return backoff(status.failed_launches if is_failed_launch else status.backoff_step, policy)
+    after_launch = status.last_failure is not None and is_failed_launch(status.last_failure)
+    return backoff(status.failed_launches if after_launch else status.backoff_step, policy)
 
 
 def backoff(step: int, policy: RestartPolicy) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from windlass.core.lifecycle.commands import Command, Launch, Stop
-from windlass.core.lifecycle.failure import backoff, requeue_backoff
+from windlass.core.lifecycle.failure import backoff, requeue_backoff, verdict_wait
 from windlass.core.model.gang import attained_service
 from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Phase, Placement, Status, Target
@@ -132,7 +132,8 @@ def _take_new_size(state: JobState) -> JobState:
 
 
 def _restart_in_place(state: JobState, now: int) -> Outcome:
-    wait = backoff(state.status.backoff_step, state.job.restart)
+    status, policy = state.status, state.job.restart
+    wait = max(backoff(status.backoff_step, policy), verdict_wait(status, policy))
     return launch(state, now) if wait == 0 else wait_for_restart(state, now, wait)
 
 
@@ -146,7 +147,8 @@ def wait_for_restart(state: JobState, now: int, wait: int) -> Outcome:
 
 def requeue(state: JobState, now: int) -> JobState:
     """Gives the nodes back and waits in the queue again, at the old place by age, until the backoff is over."""
-    wait = requeue_backoff(state.status, state.job.restart)
+    status, policy = state.status, state.job.restart
+    wait = max(requeue_backoff(status, policy), verdict_wait(status, policy))
     not_before = now + wait if wait else None
     return change_status(state, phase=Phase.QUEUED, not_before=not_before, is_gone=True, **_give_back(state, now))
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass.core.lifecycle import member_restarts, requests, scaling, timers
+from windlass.core.lifecycle import diagnosis, member_restarts, requests, scaling, timers
 from windlass.core.lifecycle import transitions as t
 from windlass.core.lifecycle.commands import Command
 from windlass.core.lifecycle.events import (
@@ -23,6 +23,7 @@ from windlass.core.lifecycle.events import (
     Cancel,
     ContainersRestarted,
     DependencyEnded,
+    Diagnosed,
     Event,
     GangGone,
     Kill,
@@ -97,6 +98,8 @@ TABLE: tuple[Row, ...] = (
     _row((RESTARTING,), Resized, (), t.on_resized),
     _row((*STARTED, RESTARTING), Saved, (), t.on_saved),
     _row((*STARTED, RESTARTING), Recovered, (), t.on_recovered),
+    _row((QUEUED, RESTARTING), Diagnosed, (QUEUED, FAILED), diagnosis.on_diagnosed),
+    _row((*STARTED, SUSPENDED, SUCCEEDED, FAILED), Diagnosed, (), diagnosis.on_diagnosed),
     _row((CREATED, QUEUED), Suspend, (SUSPENDED,), requests.suspend),
     _row(STARTED, Suspend, (), requests.suspend),
     _row((RESTARTING,), Suspend, (SUSPENDED,), requests.suspend),
@@ -134,6 +137,7 @@ NO_OPS: frozenset[tuple[Phase, type[Event]]] = frozenset(
     | {(phase, Saved) for phase in Phase if phase not in HOLDING}  # a late report
     | {(phase, Recovered) for phase in Phase if phase not in HOLDING}
     | {(phase, DependencyEnded) for phase in Phase if phase not in (QUEUED, SUSPENDED)}
+    | {(CREATED, Diagnosed)}
     | {(phase, Timer) for phase in (CREATED, SUSPENDED)}
     | {(phase, Resume) for phase in (CREATED, QUEUED, SUCCEEDED, FAILED)}  # nothing to resume
     | {(phase, Suspend) for phase in (SUSPENDED, SUCCEEDED, FAILED)}

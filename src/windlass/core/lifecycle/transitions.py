@@ -43,6 +43,7 @@ from windlass.core.lifecycle.failure import (
     describe_exhausted_limit,
     gives_nodes_back,
     make_failure,
+    verdict_wait,
 )
 from windlass.core.lifecycle.generations import (
     KEEPS_NODES,
@@ -230,7 +231,8 @@ def on_gang_gone(state: JobState, event: GangGone, now: int) -> Outcome:
         after, _nothing_left_to_stop = _lost_generation(after, failure, now)
         if after.status.target is Target.RESTART:
             # by a timer that is due now: until then the gang can still learn that one of its nodes is closed
-            return wait_for_restart(after, now, backoff(after.status.backoff_step, after.job.restart))
+            wait = backoff(after.status.backoff_step, after.job.restart)
+            return wait_for_restart(after, now, max(wait, verdict_wait(after.status, after.job.restart)))
     return become_target(_avoid_slow_nodes(after, event.unstarted, now), now)
 
 

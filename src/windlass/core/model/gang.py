@@ -38,6 +38,8 @@ class Demand:
     """Values of the node label `gpu-type`, best first. The whole gang runs on one of them."""
     avoid: tuple[str, ...] = ()
     """Names of excluded nodes."""
+    faulty: tuple[str, ...] = ()
+    """Names of nodes that diagnoses of this gang's failures have proven to be bad."""
     whole_node: bool = False
     min_count: int = 0
     """Elastic: minimum number of replicas to start with. 0: `count`."""
@@ -193,7 +195,8 @@ def shape_of(queue: str, demands: tuple[Demand, ...]) -> Shape:
 
 def _shape(d: Demand) -> Shape:
     plain = (d.count, tuple(sorted(d.resources.items())), tuple(sorted(d.node_selector.items())), d.tolerations)
-    return (*plain, d.affinity, d.gpu_types, d.avoid, d.whole_node, d.min_count, d.max_count, d.topology, d.placed_by)
+    nodes = (d.affinity, d.gpu_types, d.avoid, d.faulty)
+    return (*plain, *nodes, d.whole_node, d.min_count, d.max_count, d.topology, d.placed_by)
 
 
 def is_placed_elsewhere(demands: Sequence[Demand]) -> bool:
@@ -287,7 +290,7 @@ def minimum_demands(demands: tuple[Demand, ...]) -> tuple[Demand, ...]:
 def pending_of(state: JobState) -> PendingGang:
     """Returns the pending gang of a queued job."""
     job, status = state.job, state.status
-    demands = demands_of(job_at_step(job, status.step))
+    demands = _without_faulty(demands_of(job_at_step(job, status.step)), status)
     if status.avoided_nodes:
         demands = tuple(replace(each, avoid=(*each.avoid, *status.avoided_nodes)) for each in demands)
     return PendingGang(
@@ -312,6 +315,13 @@ def pending_of(state: JobState) -> PendingGang:
         grace=job.grace,
         hold=job.hold,
     )
+
+
+def _without_faulty(demands: tuple[Demand, ...], status: Status) -> tuple[Demand, ...]:
+    """Returns the demands without the nodes that are proven bad."""
+    if not status.faulty_nodes:
+        return demands
+    return tuple(replace(each, faulty=status.faulty_nodes) for each in demands)
 
 
 def attained_service(state: JobState, now: int) -> int:
@@ -364,7 +374,7 @@ def _running_demands(state: JobState, held: Placement) -> tuple[Demand, ...]:
     """
     job = job_at_step(state.job, placed_step(state.job, held))
     grows = state.status.phase is Phase.RUNNING and state.status.target is None
-    demands = demands_as_placed(demands_of(job), held)
+    demands = _without_faulty(demands_as_placed(demands_of(job), held), state.status)
     if not any(role.scales_in_place for role in job.roles):
         return demands
     return tuple(

@@ -157,6 +157,15 @@ class Role:
         return self.elastic or self.scales_in_place
 
 
+class VerdictUse(StrEnum):
+    """Effect of the automatic diagnosis of a failed attempt on the next one."""
+
+    TELL = "tell"
+    """None: the verdict is shown."""
+    ACT = "act"
+    """A lasting error of the program ends the job; nodes that are proven bad are avoided."""
+
+
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
     """Failures after which the gang restarts, and the backoff before a restart."""
@@ -177,6 +186,7 @@ class RestartPolicy:
     """False: every exit of the program ends the job, also one by a signal (restartPolicy Never, backoffLimit 0). Only
     the loss of a node, an eviction or a preemption restarts the gang."""
     scope: RestartScope = RestartScope.GANG
+    verdict: VerdictUse = VerdictUse.TELL
     member_limit: int | None = None
     """Restarts of members and of their containers that are allowed, under `RestartScope.MEMBER`. None: all."""
 

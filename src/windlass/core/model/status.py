@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.job import Job
 
 
@@ -164,9 +165,13 @@ class Status:
     avoided_nodes: tuple[str, ...] = ()
     """Nodes on which a member did not start in time; the gang is not placed there before `avoided_until`."""
     avoided_until: int | None = None
+    faulty_nodes: tuple[str, ...] = ()
+    """Nodes that verdicts on earlier attempts have proven to be bad; the gang is not placed there again."""
     waits_for: tuple[str, ...] = ()
     """Jobs that must end first (`--after`)."""
     last_failure: Failure | None = None
+    diagnosis: DiagnosedCause | None = None
+    """Verdict on the newest attempt that was diagnosed."""
 
     @property
     def attempts(self) -> int:

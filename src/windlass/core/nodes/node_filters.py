@@ -27,6 +27,7 @@ Losses: TypeAlias = list[tuple[str, Mask]]
 """(cause, bool[N]) in the order in which causes are checked."""
 
 AVOIDED = "avoided"
+PROVEN_BAD = "proven bad by a diagnosis"
 NOT_READY = "not ready"
 CORDONED = "cordoned"
 NOT_SHARED = "not shared"
@@ -55,6 +56,7 @@ class NodeRequirements(NamedTuple):
     affinity: tuple[tuple[Match, ...], ...] = ()
     gpu_types: tuple[str, ...] = ()
     avoid: tuple[str, ...] = ()
+    faulty: tuple[str, ...] = ()
     part: str = ""
     """The resource that requests parts of GPUs."""
     exclusives: tuple[str, ...] = ()
@@ -80,20 +82,22 @@ def requirements_of(table: NodeTable, demand: Demand) -> NodeRequirements:
         affinity=demand.affinity,
         gpu_types=types,
         avoid=demand.avoid,
+        faulty=demand.faulty,
         part=gpu_part_of(demand.resources),
         exclusives=_held_exclusives(table, demand.resources),
     )
 
 
 def constraint_losses(table: NodeTable, requirements: NodeRequirements) -> ConstraintLosses:
-    """Returns the first cause that excludes each node, in this order: label, affinity, gpu-type, taint, avoided."""
-    key = ("constraints", requirements[:5])
+    """Returns the first cause that excludes each node: label, affinity, gpu-type, taint, avoided, proven bad."""
+    key = ("constraints", requirements[:6])
     found: ConstraintLosses | None = table.constraint_masks.get(key)
     if found is None:
         losses = [
             *_losses_to_labels(table, requirements),
             *_losses_to_taints(table, requirements.tolerations),
-            *_losses_to_choice(table, requirements.avoid),
+            *_losses_to_names(table, AVOIDED, requirements.avoid),
+            *_losses_to_names(table, PROVEN_BAD, requirements.faulty),
         ]
         lost = np.full(len(table.nodes), PASSES, dtype=np.int16)
         for number, (_, bad) in reversed(list(enumerate(losses))):
@@ -137,9 +141,9 @@ def _losses_to_labels(table: NodeTable, kind: NodeRequirements) -> Iterator[tupl
         yield f"{GPU_TYPE} {' or '.join(kind.gpu_types)}", np.logical_and.reduce(lacks)
 
 
-def _losses_to_choice(table: NodeTable, avoid: tuple[str, ...]) -> Losses:
-    rows = [table.row[name] for name in avoid if name in table.row]
-    return [(AVOIDED, _at(table, rows))] if rows else []
+def _losses_to_names(table: NodeTable, cause: str, names: tuple[str, ...]) -> Losses:
+    rows = [table.row[name] for name in names if name in table.row]
+    return [(cause, _at(table, rows))] if rows else []
 
 
 def losses_by_sharing(table: NodeTable, part: str) -> Losses:

@@ -31,7 +31,7 @@ class DemandPopularity:
     def count(self, demands: Sequence[Demand]) -> None:
         """Counts the demands of one gang."""
         for demand in demands:
-            one = replace(demand, role="", count=1, min_count=0, max_count=0, avoid=(), topology=None)
+            one = replace(demand, role="", count=1, min_count=0, max_count=0, avoid=(), faulty=(), topology=None)
             key = (*sorted(one.resources.items()), *sorted(one.node_selector.items()), *_rest(one))
             self._demands.setdefault(key, one)
             self._times[key] += demand.count

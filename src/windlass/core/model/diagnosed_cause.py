@@ -1,0 +1,51 @@
+"""The verdict of a diagnosis on one failed attempt, as far as the controller needs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+STOP, AVOID_NODE = "stop", "avoid-node"
+"""Advices with an effect on the next attempt (`windlass.diagnose.diagnosis.Advice`)."""
+CERTAIN, POSSIBLE = "certain", "possible"
+"""The strongest and the weakest certainty (`windlass.diagnose.diagnosis.Certainty`)."""
+NODE_SCOPE, JOB_SCOPE = "node", "job"
+MAX_TEXT = 1_024
+"""Maximum length of a verdict's text in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosedCause:
+    """Root cause of the failure of one generation. Without a `rule` the evidence points to no known cause."""
+
+    generation: int
+    text: str
+    """One sentence for users, without secrets, of at most `MAX_TEXT` bytes."""
+    rule: str = ""
+    """Id of the rule."""
+    certainty: str = ""
+    scope: str = ""
+    advice: str = ""
+    node: str = ""
+    """Node that the cause names."""
+    rank: int | None = None
+    fix: str = ""
+    unseen: str = ""
+    """Evidence that could not be read, for example logs without the right to read them."""
+
+
+def proven_bad_node(cause: DiagnosedCause) -> str:
+    """Returns the node that the verdict proves to be bad; "" if it proves none."""
+    is_proven = cause.certainty == CERTAIN and cause.scope == NODE_SCOPE and cause.advice == AVOID_NODE
+    return cause.node if is_proven else ""
+
+
+def is_lasting(cause: DiagnosedCause) -> bool:
+    """Tells whether another attempt would fail in the same way, by more than a possible cause."""
+    return cause.advice == STOP and cause.certainty not in ("", POSSIBLE)
+
+
+def clip_text(text: str) -> str:
+    """Returns a text on one line in at most `MAX_TEXT` bytes of UTF-8."""
+    line = " ".join(text.split())
+    raw = line.encode(errors="replace")
+    return line if len(raw) <= MAX_TEXT else raw[: MAX_TEXT - 3].decode(errors="ignore") + "…"
