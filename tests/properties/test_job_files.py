@@ -21,6 +21,7 @@ from windlass.core.model.job import (
     Role,
     Toleration,
     TopologyRequest,
+    VerdictUse,
 )
 from windlass.jobs.description.fields import JOB, walk
 from windlass.jobs.description.job_file import loads
@@ -115,6 +116,7 @@ policies = st.builds(
     healthy_after=durations,
     retryable_exit_codes=st.lists(st.integers(1, 255), max_size=3).map(tuple),
     fatal_exit_codes=st.lists(st.integers(1, 255), max_size=3).map(tuple),
+    verdict=st.sampled_from(VerdictUse),
 )
 dependencies = st.builds(Dependency, names | st.just("prep-7_3"), st.sampled_from(Condition))
 jobs = st.builds(

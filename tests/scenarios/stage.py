@@ -10,10 +10,13 @@ below it, up to an empty line, are what it decided. `pytest --rewrite` writes th
     submit a replicas=2 gpu=1 time=60s   also cpu procs queue user priority deadline ttl restarts after array zone hold
                                          topology=rack (or rack,preferred or rack,spread or rack,slice=4)
                                          elastic=1:4 preemptible=no start-timeout=60s unreachable-grace=30s
+                                         verdict=act
     policy min-runtime=60s               also resize-interval
     started a · exit a 1 code=1 · exit a 1 signal=9 · gone a · gone a 1 (member 1 never started)
     saved a · cancel a · kill a · suspend a · resume a · cordon n1 · wait 10s
     unreachable n1 n2 · reachable n1 · lost n1 (out of service) · remove n1
+    diagnosed a rule=xid-79 certainty=certain scope=node advice=avoid-node node=n1
+                                         the diagnosis of the newest attempt has ended
     takeover                             the controller is killed, another one recovers
 """
 
@@ -28,7 +31,17 @@ from windlass.controller.controller import Controller
 from windlass.core.invariants import snapshot_violations
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.commands import Command, Launch, Stop
-from windlass.core.model.job import ArrayMember, Condition, Dependency, Job, RestartPolicy, Role, TopologyRequest
+from windlass.core.model.diagnosed_cause import DiagnosedCause
+from windlass.core.model.job import (
+    ArrayMember,
+    Condition,
+    Dependency,
+    Job,
+    RestartPolicy,
+    Role,
+    TopologyRequest,
+    VerdictUse,
+)
 from windlass.core.model.node import Node, Topology
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
@@ -107,6 +120,7 @@ class Stage:
             "exit": lambda: e.MemberExited(generation, int(words[1]), _exit(options)),
             "gone": lambda: e.GangGone(generation, tuple(map(int, words[1:]))),
             "saved": lambda: e.Saved(generation, self.now),
+            "diagnosed": lambda: _diagnosed(generation, options),
             "cancel": lambda: e.Cancel("ada"),
             "kill": lambda: e.Kill("ada"),
             "suspend": lambda: e.Suspend("ada"),
@@ -227,7 +241,7 @@ def _job(name: str, options: dict[str, str]) -> Job:
         unreachable_grace=_ms(options["unreachable-grace"]) if "unreachable-grace" in options else None,
         start_timeout=_ms(options.get("start-timeout", "600s")),
         ttl=_ms(options["ttl"]) if "ttl" in options else None,
-        restart=RestartPolicy(user_limit=int(options.get("restarts", 0))),
+        restart=RestartPolicy(int(options.get("restarts", 0)), verdict=VerdictUse(options.get("verdict", "tell"))),
         suspend="hold" in options,
         after=tuple(_dependency(text) for text in options.get("after", "").split(",") if text),
         array=_array(options["array"]) if "array" in options else None,
@@ -258,6 +272,10 @@ def _exit(options: dict[str, str]) -> e.Exit:
     if "signal" in options:
         return e.Exit(signal=int(options["signal"]), detail=detail)
     return e.Exit(code=int(options.get("code", 0)), detail=detail)
+
+
+def _diagnosed(generation: int, options: dict[str, str]) -> e.Diagnosed:
+    return e.Diagnosed(DiagnosedCause(generation, f"cause {options['rule']}", **options))
 
 
 def _ms(text: str) -> int:

@@ -31,8 +31,8 @@ class Turn:
             text = f"{status.reason}: {status.message}" if status.message else status.reason
             self.transitions.append(Transition(state.id, now, cause, phase, status.phase.value, text))
         elif status.diagnosis is not None and old.diagnosis != status.diagnosis:
-            phase = status.phase.value
-            self.transitions.append(Transition(state.id, now, cause, phase, phase, f"Diagnosis: {status.diagnosis.text}"))
+            phase, text = status.phase.value, f"attempt {status.diagnosis.generation}: {status.diagnosis.text}"
+            self.transitions.append(Transition(state.id, now, cause, phase, phase, text))
 
     def add(self, commands: Iterable[Command]) -> None:
         """Adds commands."""

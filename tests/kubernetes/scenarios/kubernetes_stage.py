@@ -11,8 +11,8 @@ Differences from a production cluster, and their reasons:
 - Events of the backend wait until the script has them. A cluster reports that a gang has started before one of its
   members ends, that it is gone when all have ended, and that a suspended job has another spec; scripts have the first
   two on lines of their own, and not the third.
-- `saved` and `preempt` reach the controller directly: they come from a running program and from the controller's own
-  API, not from the API server.
+- `saved`, `diagnosed` and `preempt` reach the controller directly: they come from a running program, from a diagnosis
+  and from the controller's own API, not from the API server.
 - The script's users are in annotations, as if admission had checked them.
 - The controller may refuse jobs, as the local backend does, because the scripts expect it; the operator lets them wait.
 - Names: `a` is `default/a` here, `s-1_0` the object `s-1--0`. Texts: an end is reported by pod and exit code here, by
@@ -35,7 +35,7 @@ from controlplane.fake_pod import now as stamp
 from controlplane.tidy import clear
 from kubernetes_host import cancel_task
 from operator_account import operator_access
-from stage import Stage, _exit, _job
+from stage import Stage, _diagnosed, _exit, _job
 
 import strays
 from windlass.backends.kubernetes.backend import KubernetesBackend
@@ -153,6 +153,8 @@ class KubernetesStage(Stage):
         if verb in _BY_THE_OBJECT:
             patch, event = _BY_THE_OBJECT[verb]
             return self._patch(f"{MINE}/{_name(job_id)}", patch), _told(job_id, event)
+        if verb == "diagnosed":
+            return self._inject(job_id, _diagnosed(generation, options)), _told(job_id, e.Diagnosed)
         directly: dict[str, e.Event] = {
             "saved": e.Saved(generation, self.now),
             "preempt": e.Preempt("its nodes are needed"),

@@ -14,6 +14,7 @@ from windlass.core.lifecycle.commands import Command, Forget, Launch, RestartMem
 from windlass.core.lifecycle.diagram import render_mermaid, render_page, render_table
 from windlass.core.lifecycle.state_machine import NO_OPS, TABLE, InvalidTransitionError, Row, next_due, step
 from windlass.core.lifecycle.transitions import create_state
+from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.elastic_size import job_in_size, present_job
 from windlass.core.model.job import (
     Dependency,
@@ -24,6 +25,7 @@ from windlass.core.model.job import (
     Role,
     SuccessPolicy,
     SuccessRule,
+    VerdictUse,
 )
 from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase, Placement, Target
 
@@ -87,6 +89,7 @@ def _random_job(rng: random.Random) -> Job:
         member_limit=rng.choice([None, 0, 2]),
         user_limit=rng.choice([0, 1, 9]),
         infrastructure_limit=rng.choice([0, 2, 9]),
+        verdict=rng.choice(list(VerdictUse)),
     )
     return Job(
         "j",
@@ -124,6 +127,7 @@ def _random_event(rng: random.Random, state: JobState, alive: set[int]) -> e.Eve
         choices += [e.Resized(Placement({"worker": (rng.choice(["n1", "n2"]),) * size}), "because")]
     choices += [e.Saved(generation, 5)]
     choices += [e.Recovered(generation, rng.randint(1, 9), exit, 5)]
+    choices += [e.Diagnosed(_random_cause(rng, generation))] * 2
     choices += [e.PreemptionRefused(generation, "a budget forbids it")]
     choices += [e.Started(generation), e.MemberExited(generation, member, exit)] * 3
     choices += [e.MembersPlaced(generation, Placement({"worker": ("n2",) * size}))]
@@ -134,6 +138,11 @@ def _random_event(rng: random.Random, state: JobState, alive: set[int]) -> e.Eve
         choices += [e.Submitted()] * 30 + [e.Refused("too big")]
     choices += [e.GangGone(dead) for dead in alive] * 4
     return rng.choice(choices)
+
+
+def _random_cause(rng: random.Random, generation: int) -> DiagnosedCause:
+    certainty, advice = rng.choice(["certain", "possible"]), rng.choice(["retry", "avoid-node", "stop"])
+    return DiagnosedCause(generation, "cause", "rule", certainty, rng.choice(["job", "node"]), advice, node="n1")
 
 
 def _later(rng: random.Random, state: JobState, now: int) -> int:
@@ -148,7 +157,8 @@ def _check(before: JobState, after: JobState, commands: tuple[Command, ...], ali
     assert all(c.generation == status.generation for c in commands if not isinstance(c, Forget))
     assert status.is_gone == (not alive and not launched)
     if before.status.phase in TERMINAL:
-        assert after == before, "a terminal state was left"
+        late_verdict = replace(before.status, diagnosis=after.status.diagnosis)
+        assert after == replace(before, status=late_verdict), "a terminal state was left"
     if status.phase in TERMINAL:
         assert status.finished_at is not None
         assert status.is_gone

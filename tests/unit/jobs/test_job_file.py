@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from windlass.core.model.job import Launcher, RestartPolicy, Toleration
+from windlass.core.model.job import Launcher, RestartPolicy, Toleration, VerdictUse
 from windlass.jobs.description.job_file import load, loads
 from windlass.jobs.description.options import RunOptions
 from windlass.jobs.description.submission import array_members
@@ -78,7 +78,7 @@ def test_the_restart_policy_has_all_its_fields():
     job = the_job("""
 command: x
 restart: {user: 3, infrastructure: 9, backoff: 2s, backoff_max: 1h, healthy_after: 5m,
-          retryable_exit_codes: [75], fatal_exit_codes: 2}
+          retryable_exit_codes: [75], fatal_exit_codes: 2, verdict: act}
 """)
     assert job.restart == RestartPolicy(
         user_limit=3,
@@ -88,6 +88,7 @@ restart: {user: 3, infrastructure: 9, backoff: 2s, backoff_max: 1h, healthy_afte
         healthy_after=300_000,
         retryable_exit_codes=(75,),
         fatal_exit_codes=(2,),
+        verdict=VerdictUse.ACT,
     )
 
 

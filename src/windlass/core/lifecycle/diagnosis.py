@@ -69,10 +69,12 @@ def _end(state: JobState, cause: DiagnosedCause, now: int) -> Outcome:
 
 def _leave_faulty_node(state: JobState, cause: DiagnosedCause, now: int) -> JobState:
     """Gives the nodes back if the gang was to start again on the bad one."""
-    status = state.status
-    if status.phase is not Phase.RESTARTING or proven_bad_node(cause) not in nodes_to_use(status):
+    status, node = state.status, proven_bad_node(cause)
+    if status.phase is not Phase.RESTARTING or node not in nodes_to_use(status):
         return state
-    return requeue(state, now) if status.is_gone else requeue_instead(state)
+    failure = "" if status.last_failure is None else f"{status.last_failure.message}; "
+    told = change_status(state, message=f"{failure}node {node} is avoided (restart.verdict): {cause.text}")
+    return requeue(told, now) if status.is_gone else requeue_instead(told)
 
 
 def _end_wait(state: JobState, now: int) -> JobState:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from windlass.core.model.elastic_size import merged_placement
 from windlass.core.model.job import Job, Match, Role, Toleration, TopologyRequest
 from windlass.core.model.resources import GPU, GPU_MILLI
-from windlass.core.model.status import JobState, Phase, Placement, Target
+from windlass.core.model.status import JobState, Phase, Placement, Status, Target
 from windlass.core.model.steps import job_at_step, placed_step
 
 Shape: TypeAlias = tuple[object, ...]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from windlass.core.model.job import Job, Launcher, RestartPolicy
+from windlass.core.model.job import Job, Launcher, RestartPolicy, VerdictUse
 from windlass.jobs.description.agent_command import AGENT_SOURCES
 from windlass.jobs.description.mesh import MESH
 from windlass.jobs.description.placement_fields import ELASTIC, GPU_PARTS, MAX_REPLICAS, PLACING, REPLICA_PLACING
@@ -210,6 +210,15 @@ RESTART: Table = (
         Shape.LIST,
         default="[]",
         example="[2]",
+    ),
+    Field(
+        "verdict",
+        "Effect of the automatic diagnosis of a failure. tell: it is shown. act: a lasting error of the program ends "
+        "the job, a node that is proven bad is avoided, and a restart waits up to 10s for the diagnosis.",
+        choice([str(use) for use in VerdictUse]),
+        default=str(_POLICY.verdict),
+        example="act",
+        foreign_names=("diagnosis",),
     ),
 )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from windlass import wire
-from windlass.core.model.job import Job, Launcher, RestartPolicy, Role, Toleration, TopologyRequest
+from windlass.core.model.job import Job, Launcher, RestartPolicy, Role, Toleration, TopologyRequest, VerdictUse
 from windlass.core.model.resources import CPU, GPU, GPU_MILLI, MEMORY
 from windlass.jobs.description.agent_command import under_agent
 from windlass.jobs.description.mesh import mesh_mismatch
@@ -29,6 +29,7 @@ POLICY_NAMES = {
     "healthy_after": "healthy_after",
     "retryable_exit_codes": "retryable_exit_codes",
     "fatal_exit_codes": "fatal_exit_codes",
+    "verdict": "verdict",
 }
 """Fields of `restart` with their names in `core.RestartPolicy`."""
 
@@ -237,4 +238,6 @@ def _restart(values: Values) -> RestartPolicy:
     policy: dict[str, Any] = {
         POLICY_NAMES[name]: tuple(value) if isinstance(value, list) else value for name, value in written.items()
     }
+    if "verdict" in policy:
+        policy["verdict"] = VerdictUse(policy["verdict"])
     return RestartPolicy(**policy)
