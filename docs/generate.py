@@ -1,4 +1,4 @@
-"""Writes reference/cli.md, the lists of rules of lint and doctor, and the tables of guides/from-kubeflow.md."""
+"""Writes reference/cli.md, the lists of rules and of metrics, and the tables of guides/from-kubeflow.md."""
 
 import os
 import subprocess
@@ -8,6 +8,7 @@ from pathlib import Path
 from windlass.cli.verb_table import VERBS
 from windlass.diagnose.lint.reference_page import rules_page
 from windlass.diagnose.rule_reference import rules_page as diagnosis_rules_page
+from windlass.telemetry.metric_table import metrics_page
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
 
@@ -16,6 +17,7 @@ from kubeflow_operators.guide import page
 PAGE = Path(__file__).parent / "reference/cli.md"
 RULES = Path(__file__).parent / "reference/lint-rules.md"
 DIAGNOSIS_RULES = Path(__file__).parent / "reference/diagnosis-rules.md"
+METRICS = Path(__file__).parent / "reference/metrics.md"
 KUBEFLOW = Path(__file__).parent / "guides/from-kubeflow.md"
 HEAD = """# The command line
 
@@ -29,6 +31,7 @@ def main() -> None:
     PAGE.write_text("\n\n".join([HEAD, f"```text\n{help_of()}\n```", *sections]) + "\n", encoding="utf-8")
     RULES.write_text(rules_page(), encoding="utf-8")
     DIAGNOSIS_RULES.write_text(diagnosis_rules_page(), encoding="utf-8")
+    METRICS.write_text(metrics_page(), encoding="utf-8")
     KUBEFLOW.write_text(page(KUBEFLOW.read_text(encoding="utf-8")), encoding="utf-8")
 
 

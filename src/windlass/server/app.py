@@ -50,6 +50,7 @@ def _query_routes(service: Service) -> list[Route]:
         "/v1/ping": query.ping,
         "/v1/jobs": query.jobs,
         "/v1/jobs/{name:path}/why": query.explain,
+        "/v1/jobs/{name:path}/metrics": query.metrics,
         "/v1/jobs/{name:path}": query.job,  # ids of a cluster contain slashes
         "/v1/prospects/{name:path}": query.prospect,
         "/v1/why": query.explain_all,
@@ -94,6 +95,9 @@ class _Queries:
     async def explain(self, request: Request) -> Response:
         what_if = request.query_params.get("what_if", "")
         return json_response(await self._service.scheduler.explain(request.path_params["name"], what_if))
+
+    async def metrics(self, request: Request) -> Response:
+        return json_response(await self._service.metrics(request.path_params["name"], dict(request.query_params)))
 
     async def prospect(self, request: Request) -> Response:
         return json_response(await self._service.scheduler.prospect(request.path_params["name"]))

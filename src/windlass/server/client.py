@@ -62,6 +62,10 @@ class Client:
         """Reason why a job is pending, with counts. `what_if`: the same with other options of the job."""
         return self._get(f"/v1/jobs/{quote(name)}/why", {"what_if": what_if})
 
+    def metrics(self, name: str, **filters: Any) -> Json:
+        """Stored telemetry of a job. Filters: since, until (ms), points, statistic."""
+        return self._get(f"/v1/jobs/{quote(name)}/metrics", filters)
+
     def explain_all(self) -> Json:
         """All pending jobs with their reasons."""
         return self._get("/v1/why")

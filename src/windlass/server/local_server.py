@@ -24,6 +24,7 @@ from windlass.server.garbage_collection import collect_rarely
 from windlass.server.local_actions import LocalActions
 from windlass.server.local_data_source import LocalDataSource
 from windlass.server.service import Service
+from windlass.server.telemetry_recorder import STORE_NAME, record_telemetry
 
 _MAX_SAVED_VERDICTS = 1_000
 """Maximum number of verdicts that are saved at the end, for `windlass why` while no controller runs."""
@@ -52,7 +53,9 @@ class LocalServer:
         self.backend = LocalBackend(state, here, kind=lasting, held=held, link=link, on_trouble=say)
         save_cluster(self.backend.store, self.backend.cluster)
         self.controller = Controller(self.backend.recover(), self.backend.finished)
-        self.service = Service(self.controller, LocalDataSource(self.backend), self.feed, kind)
+        self._telemetry = state / STORE_NAME
+        source = LocalDataSource(self.backend)
+        self.service = Service(self.controller, source, self.feed, kind, self._telemetry)
         self.actions = LocalActions(self.service, self.controller, self.backend, self.feed, self._hand_over)
 
     async def live(self, listener: socket.socket) -> None:
@@ -63,13 +66,14 @@ class LocalServer:
         loop = asyncio.get_running_loop()
         controlling = loop.create_task(run(self.controller, self.backend, [self.feed], on_trouble=self._trouble))
         serving = loop.create_task(serve_api(listener, self.service, self.actions, at_once=self._kind == "up"))
+        recording = loop.create_task(record_telemetry(self.controller, self.service.source, self._telemetry, self._say))
         stopping = loop.create_task(self._stop.wait())
         await asyncio.wait([controlling, stopping], return_when=asyncio.FIRST_COMPLETED)
         # 1. accept no more actions
         self.feed.close()
         try:
             # 2. end the API, then the controller between two turns
-            for task in (serving, stopping, controlling):
+            for task in (recording, serving, stopping, controlling):
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeAlias
 
 import windlass
@@ -31,13 +33,17 @@ class Service:
     """The read side of the API, over one controller and its backend. Methods raise ApiError, BackendError.
 
     `kind`: "up" for a daemon, "run" for the controller of a foreground job, "operator" for that of a cluster.
+    `telemetry`: path of the telemetry store; None: telemetry is not recorded.
     """
 
-    def __init__(self, controller: Controller, source: DataSource, feed: EventFeed, kind: str) -> None:
+    def __init__(
+        self, controller: Controller, source: DataSource, feed: EventFeed, kind: str, telemetry: Path | None = None
+    ) -> None:
         self._controller = controller
-        self._source = source
+        self.source = source
         self._feed = feed
         self.kind = kind
+        self._telemetry = telemetry
         self._began = source.now()
         self.lookup = JobLookup(controller, source.records)
         self.scheduler = SchedulerQueries(controller, source, self.lookup)
@@ -53,21 +59,21 @@ class Service:
             "version": windlass.__version__,
             "pid": os.getpid(),
             "kind": self.kind,
-            "state": self._source.location(),
+            "state": self.source.location(),
             "since": self._began,
-            "now": self._source.now(),
-            "cluster": self._source.cluster(),
+            "now": self.source.now(),
+            "cluster": self.source.cluster(),
             "nodes": len(nodes),
             "capacity": views.total_capacity(nodes),
             "waiting": phases.count(Phase.QUEUED),
             "holding": sum(phase in HOLDING for phase in phases),
             "ending": self.is_ending,
-            "trouble": self._feed.trouble or self._source.trouble(),
+            "trouble": self._feed.trouble or self.source.trouble(),
         }
 
     def namespaces(self) -> set[str]:
         """Namespaces of a cluster's jobs and gangs, which their ids begin with."""
-        held, running = (state.id for state in self._source.held_jobs()), self._controller.snapshot().running
+        held, running = (state.id for state in self.source.held_jobs()), self._controller.snapshot().running
         return {each.partition("/")[0] for each in (*self._controller.states, *running, *held)}
 
     async def jobs(self, filters: Filters) -> list[Json]:
@@ -79,12 +85,12 @@ class Service:
         job_filter, limit = parse_filter(filters), _number(filters, "limit", _DEFAULT_LIMIT)
         positions = self.lookup.positions()
         chosen = [
-            state for state in (*self._controller.states.values(), *self._source.held_jobs()) if job_filter.has(state)
+            state for state in (*self._controller.states.values(), *self.source.held_jobs()) if job_filter.has(state)
         ]
         chosen.sort(key=lambda state: listing_order(state, positions))
         if job_filter.ended and len(chosen) < limit:
             known = {state.id for state in chosen}
-            ended = await self._source.records.ended(job_filter, limit)
+            ended = await self.source.records.ended(job_filter, limit)
             chosen += [state for state in ended if state.id not in known]
         chosen = chosen[:limit]
         lines = [self.lookup.line(state, positions) for state in chosen]
@@ -95,7 +101,7 @@ class Service:
     async def _progress(self, state: JobState) -> Json | None:
         if state.status.phase not in HOLDING:
             return None
-        return summarize_progress(self._source.records.ranks_seen(state, await self._source.records.tasks(state.id)))
+        return summarize_progress(self.source.records.ranks_seen(state, await self.source.records.tasks(state.id)))
 
     async def job(self, name: str) -> Json:
         """All details of a job, or the lines of an array's members."""
@@ -104,19 +110,30 @@ class Service:
         if len(states) > 1:
             return {"id": name, "members": [self.lookup.line(state, positions) for state in states]}
         state = states[0]
-        records = self._source.records
+        records = self.source.records
         tasks, transitions = await records.tasks(state.id), await records.transitions(state.id)
-        resources = self._source.rank_resources(state, tasks)
-        state = replace(state, job=self._source.redact(state.job))
+        resources = self.source.rank_resources(state, tasks)
+        state = replace(state, job=self.source.redact(state.job))
         seen = summarize_progress(records.ranks_seen(state, tasks))
         return {
             **views.job_details(state, self.lookup.pending_status(state, positions), tasks, transitions, resources),
             "progress": seen,
         }
 
+    async def metrics(self, name: str, filters: Filters) -> Json:
+        """Stored telemetry of a job. Filters: since, until (ms), points, statistic."""
+        from windlass.server.metric_queries import job_metrics, read_span  # noqa: PLC0415 - rarely needed
+
+        if self._telemetry is None:
+            raise ApiError(ErrorCode.WRONG_STATE, "this controller records no telemetry")
+        ids = await self.lookup.ids(name)
+        if len(ids) > 1:
+            raise ApiError(ErrorCode.BAD_REQUEST, f"{name} is an array", f"name one of its jobs: {ids[0]}")
+        return await asyncio.to_thread(job_metrics, self._telemetry, ids[0], read_span(filters))
+
     def nodes(self) -> list[Json]:
         """All nodes."""
-        snapshot, now = self._controller.snapshot(), self._source.now()
+        snapshot, now = self._controller.snapshot(), self.source.now()
         running, reserved = snapshot.running.values(), snapshot.reservations
         return [views.node_line(node, running, reserved, now) for node in snapshot.table.nodes]
 
@@ -132,7 +149,7 @@ class Service:
 
     async def history(self, filters: Filters) -> list[Json]:
         """Ended jobs, the last first. Filters: name, user, since (ms), limit, namespace."""
-        states = await self._source.records.history(
+        states = await self.source.records.history(
             name=filters.get("name", ""),
             user=filters.get("user", ""),
             since=_number(filters, "since", 0),

@@ -1,0 +1,176 @@
+"""`windlass metrics`: prints the recorded telemetry of a job, also after its end."""
+
+from __future__ import annotations
+
+import csv
+import fnmatch
+import math
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from operator import itemgetter
+from typing import Annotated, Any
+
+import typer
+
+from windlass.cli.completion import complete_job_names
+from windlass.cli.errors import UsageError
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.option_values import parse_duration_option
+from windlass.cli.target import NoColorOption, OnOption, StateOption, resolve_context, state_folder, uses_color
+from windlass.cli.terminal.charts import chart_lines, sparkline
+from windlass.cli.terminal.output import Column, Format, Listing, as_json, show
+from windlass.server.discovery import open_state
+
+Row = dict[str, Any]
+_TREND_WIDTH, _CHART_HEIGHT = 24, 8
+_MARGIN = 12
+"""Columns for the values beside a chart."""
+
+
+class MetricsFormat(StrEnum):
+    """Output format of metrics."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    PLOT = "plot"
+
+
+class Statistic(StrEnum):
+    """Value that stands for a longer span, where one point has several measurements."""
+
+    MEAN = "mean"
+    MIN = "min"
+    MAX = "max"
+    LAST = "last"
+
+
+def metrics(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="A name or an id.", autocompletion=complete_job_names)],
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("-m", "--metric", help="Only series with this in their name; * and ? stand for any characters."),
+    ] = None,
+    rank: Annotated[
+        list[int] | None, typer.Option("--rank", min=0, help="Only these ranks. Default: the mean.")
+    ] = None,
+    since: Annotated[str, typer.Option("--since", help="Only this long before now: 90s, 10m, 2h, 7d.")] = "",
+    statistic: Annotated[
+        Statistic, typer.Option("--statistic", help="Value of a span with several measurements.")
+    ] = Statistic.MEAN,
+    points: Annotated[int, typer.Option("--points", min=1, max=10_000, help="Maximum number of times.")] = 1_000,
+    output: Annotated[MetricsFormat, typer.Option("-o", "--output", help="Output format.")] = MetricsFormat.TABLE,
+    on: OnOption = "",
+    state: StateOption = None,
+    no_color: NoColorOption = False,
+) -> int:
+    """Recorded telemetry of a job: loss, step time by phase, throughput, memory, and the values of each rank.
+
+    Kept after the job: every two seconds for an hour, minutes for a day, hours for 90 days. Works without a daemon.
+    """
+    if resolve_context(on) is not None:
+        raise UsageError("metrics of jobs on a cluster are not recorded yet\nuse `windlass top JOB`, or Prometheus")
+    begin = int(time.time() * 1000) - parse_duration_option("--since", since) if since else 0
+    source = open_state(state_folder(state))
+    answer = source.metrics(job, since=begin, points=points, statistic=statistic.value)
+    series = [row for found in answer["series"] if _is_wanted(found["series"], metric) for row in _rows(found, rank)]
+    if metric and not series:
+        raise UsageError(f"{answer['id']} has no metric like {', '.join(metric)}\nlist all: windlass metrics {job}")
+    _print(answer, series, output, paint=uses_color(no_color=no_color))
+    return ExitCode.OK
+
+
+def _is_wanted(series: str, patterns: Sequence[str] | None) -> bool:
+    return not patterns or any(fnmatch.fnmatchcase(series, f"*{each}*") for each in patterns)
+
+
+def _rows(found: Row, ranks: Sequence[int] | None) -> Iterator[Row]:
+    """Yields the series with one value a time: of each given rank, else the mean of all."""
+    values = found["values"]
+    if found["level"] != "rank" or ranks is None:
+        yield {**found, "rank": None, "values": [_mean(row) for row in values]}
+        return
+    for rank in ranks:
+        own = [row[rank] if rank < len(row) else None for row in values]
+        if any(value is not None for value in own):
+            yield {**found, "rank": rank, "values": own}
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    present = [value for value in values if value is not None]
+    return math.fsum(present) / len(present) if present else None
+
+
+def _print(answer: Row, series: Sequence[Row], output: MetricsFormat, *, paint: bool) -> None:
+    if output is MetricsFormat.JSON:
+        print(as_json({**answer, "series": list(series)}))
+    elif output is MetricsFormat.CSV:
+        _print_csv(series)
+    elif output is MetricsFormat.PLOT:
+        print("\n\n".join(_chart(row) for row in series))
+    else:
+        show(_LISTING, [_summary(row) for row in series], Format.TABLE, paint=paint)
+
+
+def _print_csv(series: Sequence[Row]) -> None:
+    """Prints one line for each time, with a column for each series."""
+    times = sorted({at for row in series for at in row["times"]})
+    columns = [dict(zip(row["times"], row["values"], strict=True)) for row in series]
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["time", *(_title(row) for row in series)])
+    for at in times:
+        moment = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")
+        writer.writerow([moment, *("" if (value := column.get(at)) is None else value for column in columns)])
+
+
+def _chart(row: Row) -> str:
+    width = max(20, shutil.get_terminal_size().columns - _MARGIN)
+    lines = chart_lines(row["values"], width, _CHART_HEIGHT)
+    summary = _summary(row)
+    edges = {0: summary["max"], len(lines) - 1: summary["min"]}
+    drawn = [f"{edges.get(number, ''):>{_MARGIN - 2}} {line}" for number, line in enumerate(lines)]
+    span = f"{_clock(row['times'][0])} to {_clock(row['times'][-1])}"
+    return "\n".join([f"{_title(row)} ({row['help'].rstrip('.')}), {span}", *drawn])
+
+
+def _clock(at: int) -> str:
+    return time.strftime("%m-%d %H:%M:%S", time.localtime(at / 1000))
+
+
+def _title(row: Row) -> str:
+    if row["rank"] is None:
+        return str(row["series"])
+    name, brace, labels = row["series"].partition("{")
+    return f'{name}{{{labels.rstrip("}") + "," if brace else ""}rank="{row["rank"]}"}}'
+
+
+def _summary(row: Row) -> Row:
+    present = [value for value in row["values"] if value is not None]
+    shown = {
+        "last": present[-1],
+        "min": min(present),
+        "mean": math.fsum(present) / len(present),
+        "max": max(present),
+    }
+    texts = {name: _number(value) for name, value in shown.items()}
+    return {**texts, "series": _title(row), "unit": row["unit"], "trend": sparkline(row["values"], _TREND_WIDTH)}
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.4g}"
+
+
+_LISTING = Listing(
+    (
+        Column("SERIES", lambda row: row["series"]),
+        Column("UNIT", lambda row: row["unit"]),
+        *(Column(name.upper(), itemgetter(name), right=True) for name in ("last", "min", "mean", "max")),
+        Column("TREND", lambda row: row["trend"]),
+    ),
+    key="series",
+    empty="nothing has been recorded of this job",
+)

@@ -1,0 +1,73 @@
+"""Queries of stored telemetry, with and without a controller."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from windlass.server.errors import ApiError, ErrorCode
+from windlass.telemetry.frames import job_scope
+from windlass.telemetry.history import MAX_POINTS, read_history, series_of
+from windlass.telemetry.metric_table import metric_of
+from windlass.telemetry.rollup import STATISTICS
+from windlass.telemetry.store import StoreError, TelemetryStore
+
+Json = dict[str, Any]
+_END_OF_TIME = 2**53
+_MAX_DIGITS = 16
+
+
+class HistorySpan(NamedTuple):
+    """Part of a history: from `since` to `until` (ms), in at most `points` frames of one of the `STATISTICS`."""
+
+    since: int = 0
+    until: int = _END_OF_TIME
+    points: int = MAX_POINTS
+    statistic: str = STATISTICS[0]
+
+
+def read_span(parameters: Mapping[str, str]) -> HistorySpan:
+    """The span of a request. Raises ApiError."""
+    which = parameters.get("statistic", STATISTICS[0])
+    if which not in STATISTICS:
+        raise ApiError(ErrorCode.BAD_REQUEST, f"no statistic {which[:40]!r}", f"use one of {', '.join(STATISTICS)}")
+    defaults = HistorySpan()
+    return HistorySpan(
+        _number(parameters, "since", defaults.since),
+        _number(parameters, "until", defaults.until),
+        max(1, min(_number(parameters, "points", defaults.points), 10 * MAX_POINTS)),
+        which,
+    )
+
+
+def _number(parameters: Mapping[str, str], name: str, default: int) -> int:
+    text = parameters.get(name, str(default))
+    if not text.isdecimal() or len(text) > _MAX_DIGITS:
+        raise ApiError(ErrorCode.BAD_REQUEST, f"{name} is a number, not {text[:40]!r}")
+    return int(text)
+
+
+def job_metrics(path: Path, job_id: str, span: HistorySpan) -> Json:
+    """Stored series of a job: for each its unit, its times (ms) and its values, a list for each time.
+
+    A list has one value, or one for each rank; None: not reported. Raises ApiError.
+    """
+    try:
+        with contextlib.closing(TelemetryStore.read(path)) as store:
+            frames = read_history(
+                store, job_scope(job_id), span.since, span.until, which=span.statistic, points=span.points
+            )
+    except StoreError as error:
+        raise ApiError(ErrorCode.WRONG_STATE, str(error), "telemetry is recorded while a controller runs") from None
+    series = [_series_json(name, points) for name, points in series_of(frames).items()]
+    return {"id": job_id, "statistic": span.statistic, "series": series}
+
+
+def _series_json(name: str, points: list[tuple[int, list[float]]]) -> Json:
+    metric = metric_of(name)
+    values = [[value if math.isfinite(value) else None for value in row] for _, row in points]
+    described = {"series": name, "unit": metric.unit, "level": metric.level.value, "help": metric.help}
+    return {**described, "times": [time for time, _ in points], "values": values}

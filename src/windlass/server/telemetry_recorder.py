@@ -1,0 +1,115 @@
+"""Records telemetry while a controller lives: a frame of the cluster, of each queue and of each running job."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from windlass.core.model.status import HOLDING, JobState, Phase
+
+if TYPE_CHECKING:
+    from windlass.controller.controller import Controller
+    from windlass.server.data_source import DataSource
+    from windlass.telemetry.frames import MetricFrame
+    from windlass.telemetry.store import TelemetryStore
+
+STORE_NAME = "telemetry.db"
+_FIRST_S = 2.0
+"""Delay of the first frame: a short `run` records nothing and loads nothing for it."""
+_INTERVAL_S, _BUSY_INTERVAL_S = 2.0, 5.0
+"""Seconds between two frames, and with more than `_FEW_JOBS` running jobs."""
+_FEW_JOBS = 20
+_COMPACTION_S = 60.0
+_MAX_JOBS = 100
+"""Running jobs of which each interval reads the ranks; with more, they take turns."""
+
+
+async def record_telemetry(controller: Controller, source: DataSource, path: Path, say: Callable[[str], None]) -> None:
+    """Records until cancelled. A store that fails is reported once and tried again; jobs are never affected."""
+    await asyncio.sleep(_FIRST_S)
+    recorder = _Recorder(controller, source, path, say)
+    try:
+        while True:
+            running = await recorder.record()
+            await asyncio.sleep(_INTERVAL_S if running <= _FEW_JOBS else _BUSY_INTERVAL_S)
+    finally:
+        recorder.close()
+
+
+class _Recorder:
+    """The store, opened at the first frame, and the turn of jobs."""
+
+    def __init__(self, controller: Controller, source: DataSource, path: Path, say: Callable[[str], None]) -> None:
+        self._controller, self._source, self._path, self._say = controller, source, path, say
+        self._store: TelemetryStore | None = None
+        self._trouble = ""
+        self._compacted = 0
+        self._turn = 0
+
+    async def record(self) -> int:
+        """Records one frame of everything and returns the number of running jobs. A thread writes the file."""
+        from windlass.telemetry.store import StoreError  # noqa: PLC0415 - numpy and sqlite3 after the start
+
+        now = self._source.now()
+        running = [state for state in self._controller.states.values() if state.status.phase in HOLDING]
+        frames = [*self._frames(now), *[await self._job_frame(state, now) for state in self._take_turn(running)]]
+        try:
+            await asyncio.to_thread(self._write, frames, now)
+        except StoreError as error:
+            self._report(str(error))
+        else:
+            self._trouble = ""
+        return len(running)
+
+    def close(self) -> None:
+        """Closes the store."""
+        if self._store is not None:
+            self._store.close()
+
+    def _frames(self, now: int) -> list[MetricFrame]:
+        from windlass.server import measurements  # noqa: PLC0415 - see `record`
+
+        snapshot, states = self._controller.snapshot(), list(self._controller.states.values())
+        verdicts = self._controller.plan.verdicts
+        waiting = [verdicts.get(state.id) for state in states if state.status.phase is Phase.QUEUED]
+        reasons = Counter(verdict.reason.value for verdict in waiting if verdict is not None)
+        frames = [measurements.cluster_frame(snapshot, states, reasons, now)]
+        return [*frames, *measurements.queue_frames(snapshot, states, now)]
+
+    async def _job_frame(self, state: JobState, now: int) -> MetricFrame:
+        from windlass.server import measurements  # noqa: PLC0415 - see `record`
+
+        await asyncio.sleep(0)  # the controller's turns go between two jobs
+        tasks = await self._source.records.tasks(state.id)
+        return measurements.job_frame(state, self._source.records.ranks_seen(state, tasks), now)
+
+    def _take_turn(self, running: list[JobState]) -> list[JobState]:
+        if len(running) <= _MAX_JOBS:
+            return running
+        start, self._turn = self._turn % len(running), self._turn + _MAX_JOBS
+        return (running[start:] + running[:start])[:_MAX_JOBS]
+
+    def _write(self, frames: list[MetricFrame], now: int) -> None:
+        from windlass.telemetry.store import TelemetryStore  # noqa: PLC0415 - see `record`
+
+        if self._store is None:
+            self._store = TelemetryStore.create(self._path)
+            if self._store.replaced:
+                self._say(self._store.replaced)
+        self._store.add(frames)
+        if now - self._compacted >= _COMPACTION_S * 1000:
+            self._store.compact(now)
+            self._compacted = now
+
+    def _report(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            self._say(f"{trouble}; jobs are not affected")
+        self._trouble = trouble
+        if self._store is not None:
+            with contextlib.suppress(Exception):
+                self._store.close()
+            self._store = None

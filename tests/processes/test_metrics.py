@@ -1,0 +1,64 @@
+"""`windlass metrics` of real runs: recorded while the job runs, and read after its end without a daemon."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+
+from terminal import facts, windlass
+
+TRAINING = """
+import time
+import torch
+from windlass import train
+
+with train.init() as run:
+    model, optimizer = run.parallelize(lambda: torch.nn.Linear(8, 1), optimizer=torch.optim.SGD, lr=0.01)
+    dataset = torch.utils.data.TensorDataset(torch.ones(4096, 8), torch.zeros(4096, 1))
+    data = run.data(dataset, global_batch=4)
+    for batch in run.steps(data, 120):
+        time.sleep(0.05)
+        loss = run.backward(model, batch, torch.nn.functional.mse_loss)
+        run.step(optimizer, loss=loss)
+"""
+
+
+def test_telemetry_of_a_run_is_read_after_its_end(state: Path, tmp_path: Path):
+    script = tmp_path / "script.py"
+    script.write_text(TRAINING)
+    assert windlass(state, "run", "--name", "lesson", "-N", "2", "--", sys.executable, str(script)).returncode == 0
+    (job,) = facts(state, "history")
+
+    shown = windlass(state, "metrics", job["id"])
+    assert "windlass_job_step_seconds" in shown.stdout
+    found = json.loads(windlass(state, "metrics", job["id"], "-o", "json").stdout)["series"]
+    series = {each["series"]: each for each in found}
+    assert series["windlass_job_step"]["values"][-1] > 20
+    assert 0.05 < series["windlass_job_step_seconds"]["values"][-1] < 5
+    assert series["windlass_job_step"]["times"] == sorted(series["windlass_job_step"]["times"])
+
+    listed = windlass(state, "metrics", job["id"], "-m", "rank_busy", "--rank", "0", "--rank", "1", "-o", "csv")
+    rows = list(csv.reader(io.StringIO(listed.stdout)))
+    assert rows[0] == ["time", 'windlass_rank_busy_seconds{rank="0"}', 'windlass_rank_busy_seconds{rank="1"}']
+    assert float(rows[-1][1]) > 0.04
+    assert "windlass_job_step_seconds" in windlass(state, "metrics", job["id"], "-m", "step_s*", "-o", "plot").stdout
+
+
+def test_a_metric_that_is_not_there_is_said_with_the_way_to_list_all(state: Path):
+    assert windlass(state, "run", "--name", "short", "--", "sleep", "3").returncode == 0
+    (job,) = facts(state, "history")
+    refused = windlass(state, "metrics", job["id"], "-m", "temperature")
+    assert refused.returncode == 2
+    assert f"has no metric like temperature\nlist all: windlass metrics {job['id']}" in refused.stderr
+
+
+def test_a_damaged_store_is_set_aside_and_the_job_runs(state: Path):
+    state.mkdir(mode=0o700, exist_ok=True)
+    (state / "telemetry.db").write_bytes(b"damaged" * 1000)
+    ran = windlass(state, "run", "--name", "robust", "--", "sleep", "4")
+    assert ran.returncode == 0
+    assert "telemetry starts anew" in ran.stderr
+    assert (state / "telemetry.damaged").exists()
