@@ -1,0 +1,1 @@
+"""Flight recorder dumps and rank status files of a job that hangs: which operation waits for which rank."""

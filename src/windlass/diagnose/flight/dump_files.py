@@ -1,0 +1,109 @@
+"""Finds the flight recorder dumps among files, by their content, and reads the newest of each rank."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from windlass import wire
+from windlass.diagnose.flight.dump_format import MAX_RANK, is_dump, parse_dump
+from windlass.diagnose.flight.records import DumpError, FlightDump
+
+MAX_DUMP_BYTES = 64 << 20
+_HEAD_BYTES = 64
+_FIRST_BYTES = (b"\x80", b"{")
+_RANK = re.compile(r"(?:^|[^a-zA-Z])r(?:ank)?[-_.]?(\d{1,7})(?!\d)", re.IGNORECASE)
+_LAST_NUMBER = re.compile(r"(?<!\d)(\d{1,7})(?:\.\w+)?\Z")
+_ATTEMPT = re.compile(r"attempt[-_]?(\d{1,9})", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class DumpFiles:
+    """Dumps of all ranks, the files that they were read from, and what is wrong with other dumps."""
+
+    dumps: Sequence[FlightDump] = ()
+    paths: frozenset[Path] = frozenset()
+    """Every file that is a dump, readable or not."""
+    problems: Sequence[str] = ()
+
+
+def read_dump_files(paths: Iterable[Path]) -> DumpFiles:
+    """Returns the dumps of the latest attempt among these files; other files are left out."""
+    dumps: list[tuple[int, FlightDump]] = []
+    found, problems = set(), []
+    for path in sorted(paths):
+        try:
+            data, written_ns = _read_candidate(path)
+            if not data:
+                continue
+            found.add(path)
+            dumps.append((_attempt_of(path), parse_dump(data, _rank_of(path), str(path), written_ns)))
+        except DumpError as error:
+            found.add(path)
+            problems.append(f"{wire.escape_line(str(path))} {error}")
+        except OSError:  # the reader of logs reports files that cannot be read
+            continue
+    return DumpFiles(_choose(dumps), frozenset(found), problems)
+
+
+def _read_candidate(path: Path) -> tuple[bytes, int]:
+    """Returns the content of a file that may be a dump, and its time; no content of any other file."""
+    with path.open("rb") as file:
+        status = path.stat()
+        head = file.read(_HEAD_BYTES)
+        if not head.lstrip().startswith(_FIRST_BYTES):
+            return b"", 0
+        data = head + file.read(MAX_DUMP_BYTES)
+    if not is_dump(data):
+        return b"", 0
+    if len(data) > MAX_DUMP_BYTES:
+        raise DumpError(f"is larger than {MAX_DUMP_BYTES >> 20} MiB: set a smaller TORCH_FR_BUFFER_SIZE")
+    return data, status.st_mtime_ns
+
+
+def _rank_of(path: Path) -> int:
+    """Rank in the name of a file or, where its name has no number, of its folder."""
+    for name in (path.name, path.parent.name):
+        found = _RANK.findall(name) or _LAST_NUMBER.findall(name)
+        if found and int(found[-1]) < MAX_RANK:
+            return int(found[-1])
+    raise DumpError("has no rank in its name: rename it to nccl_trace_rank_N")
+
+
+def _attempt_of(path: Path) -> int:
+    found = _ATTEMPT.findall(str(path))
+    return int(found[-1]) if found else 0
+
+
+def _choose(dumps: Sequence[tuple[int, FlightDump]]) -> list[FlightDump]:
+    """The newest dump of each rank and backend in the latest attempt, joined to one of each rank."""
+    latest = max((attempt for attempt, _ in dumps), default=0)
+    newest: dict[int, dict[str, FlightDump]] = defaultdict(dict)
+    for dump in sorted((dump for attempt, dump in dumps if attempt == latest), key=_age):
+        for backend in {entry.backend for entry in dump.entries} or {""}:
+            newest[dump.rank][backend] = dump
+    return [_join(each) for _, each in sorted(newest.items())]
+
+
+def _age(dump: FlightDump) -> tuple[int, bool, int]:
+    """Sorts dumps from the oldest to the newest; of two copies the one with stacks is last."""
+    last = dump.entries[-1] if dump.entries else None
+    return (last.created_ns if last else 0, bool(last and last.frame), dump.written_ns)
+
+
+def _join(by_backend: dict[str, FlightDump]) -> FlightDump:
+    """One dump of the operations of all backends of a rank, in the order of their times."""
+    if len(by_backend) > 1:
+        by_backend.pop("", None)
+    dumps = list(by_backend.values())
+    if len(dumps) == 1:
+        return dumps[0]
+    entries = [entry for backend, dump in by_backend.items() for entry in dump.entries if entry.backend == backend]
+    members = {group: ranks for dump in dumps for group, ranks in dump.members.items()}
+    written_ns = max(dump.written_ns for dump in dumps)
+    is_wrapped = any(dump.is_wrapped for dump in dumps)
+    ordered = sorted(entries, key=lambda entry: entry.created_ns)
+    return FlightDump(dumps[0].rank, dumps[0].source, ordered, members, is_wrapped, written_ns)

@@ -1,0 +1,170 @@
+"""Reads the content of a dump of torch's flight recorder: pickle or JSON, of NCCL or gloo, format 2.
+
+Every field is hostile until its type is checked. Texts are bounded, and controls in them are escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from windlass import wire
+from windlass.diagnose.flight.plain_pickle import load_plain
+from windlass.diagnose.flight.records import (
+    DumpError,
+    FlightDump,
+    FlightEntry,
+    Frame,
+    Progress,
+    TensorSet,
+    Transfer,
+)
+
+Json = Mapping[str, Any]
+MAX_TEXT = 200
+"""Maximum characters of a name, a path or a type."""
+MAX_RANK = 1_000_000
+_MAX_DIMENSIONS = 64
+_MAX_TENSORS = 4096
+_TRANSFER = re.compile(r"(send|recv) (\d{1,7})(?:->|<-)(\d{1,7})\Z")
+_PICKLE_START = re.compile(rb"\x80[\x02-\x05]")
+_FOREIGN_PACKAGES = ("-packages/", "/lib/python3", "<frozen")
+_LIBRARY_PATHS = ("-packages/torch/", "/windlass/train/", "/windlass/agent/", "<frozen")
+"""Parts of the paths of frames that a user's program has no influence on."""
+
+
+def is_dump(data: bytes) -> bool:
+    """Whether data may be a dump: a pickle, or a JSON object with the fields of one."""
+    if _PICKLE_START.match(data):
+        return b"pg_config" in data or b"entries" in data or b"flight_recorder" in data
+    is_object = data[:64].lstrip()[:1] == b"{"
+    return is_object and (b'"pg_config"' in data or b'"collective_seq_id"' in data)
+
+
+def parse_dump(data: bytes, rank: int, source: str, written_ns: int = 0) -> FlightDump:
+    """Returns the dump of a rank. Raises DumpError."""
+    content = load_plain(data) if _PICKLE_START.match(data) else _load_json(data)
+    if not isinstance(content, dict) or not isinstance(content.get("entries", []), list):
+        raise DumpError("is no dump of torch's flight recorder: it has no list of entries")
+    version = str(content.get("version"))[:MAX_TEXT]
+    if not version.startswith("2."):
+        raise DumpError(f"has format {wire.escape_line(version)}, and format 2 is known: use torch 2.4 or newer")
+    entries = [_parse_entry(each) for each in content.get("entries", [])]
+    first = content["entries"][0] if entries else {}
+    return FlightDump(rank, source, entries, _parse_members(content), _integer(first, "record_id") > 0, written_ns)
+
+
+def _load_json(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise DumpError(f"is no valid JSON: copy the whole file ({str(error)[:MAX_TEXT]})") from error
+
+
+def _parse_members(content: Json) -> dict[tuple[str, str], tuple[int, ...]]:
+    """Returns the ranks of each group. torch writes them as the text of a list; gloo writes none."""
+    groups = content.get("pg_config", {})
+    if not isinstance(groups, dict):
+        raise DumpError("has a pg_config that is no object: take the dump again")
+    members = {}
+    for group in groups.values():
+        if not isinstance(group, dict):
+            raise DumpError("has a process group that is no object: take the dump again")
+        ranks = group.get("ranks")
+        numbers = [int(each) for each in re.findall(r"\d{1,7}", ranks)] if isinstance(ranks, str) else ranks
+        found = tuple(sorted({each for each in numbers or () if type(each) is int and 0 <= each < MAX_RANK}))
+        if found:
+            members[_text(group, "name"), _text(group, "desc")] = found
+    return members
+
+
+def _parse_entry(entry: Any) -> FlightEntry:
+    if not isinstance(entry, dict):
+        raise DumpError("has an entry that is no object: take the dump again")
+    title = _text(entry, "profiling_name")
+    backend, _, name = title.rpartition(":")
+    group = entry.get("process_group")
+    if not isinstance(group, list | tuple) or len(group) != 2:
+        raise DumpError("has an entry without its process group: use torch 2.4 or newer")
+    transfer = _parse_transfer(name)
+    is_p2p = transfer is not None or entry.get("is_p2p") is True
+    sequence = _integer(entry, "p2p_seq_id" if is_p2p else "collective_seq_id")
+    return FlightEntry(
+        backend or "nccl",
+        _clean(group[0]),
+        _clean(group[1]),
+        name.partition(" ")[0] or "unnamed",
+        sequence,
+        _tensors(entry, "input_sizes", "input_dtypes"),
+        _tensors(entry, "output_sizes", "output_dtypes"),
+        _progress(entry),
+        _integer(entry, "time_created_ns"),
+        _program_frame(entry.get("frames", [])),
+        transfer,
+        is_p2p,
+    )
+
+
+def _parse_transfer(name: str) -> Transfer | None:
+    found = _TRANSFER.match(name)
+    if found is None:
+        return None
+    own, other = int(found[2]), int(found[3])
+    return Transfer(own, other, is_send=True) if found[1] == "send" else Transfer(other, own, is_send=False)
+
+
+def _progress(entry: Json) -> Progress:
+    state = entry.get("state")
+    if state == "completed":
+        return Progress.COMPLETED
+    if entry.get("retired") is True:
+        return Progress.ENDED
+    return Progress.STARTED if state == "started" else Progress.SCHEDULED
+
+
+def _tensors(entry: Json, sizes: str, types: str) -> TensorSet:
+    shapes, names = entry.get(sizes) or [], entry.get(types) or []
+    if not isinstance(shapes, list) or not isinstance(names, list) or max(len(shapes), len(names)) > _MAX_TENSORS:
+        raise DumpError(f"has an entry whose {sizes} are no list of shapes: take the dump again")
+    return TensorSet(tuple(_shape(shape, sizes) for shape in shapes), tuple(_clean(name) for name in names))
+
+
+def _shape(shape: Any, field: str) -> tuple[int, ...]:
+    if (
+        not isinstance(shape, list | tuple)
+        or len(shape) > _MAX_DIMENSIONS
+        or not all(type(each) is int for each in shape)
+    ):
+        raise DumpError(f"has an entry whose {field} are no list of shapes: take the dump again")
+    return tuple(shape)
+
+
+def _program_frame(frames: Any) -> Frame | None:
+    """Returns the innermost frame of the program, or of a library of it if all frames are of libraries."""
+    if not isinstance(frames, list):
+        raise DumpError("has an entry whose frames are no list: take the dump again")
+    own = [each for each in frames if isinstance(each, dict) and not _is_of(each, _LIBRARY_PATHS)]
+    chosen = next((each for each in own if not _is_of(each, _FOREIGN_PACKAGES)), own[0] if own else None)
+    if chosen is None:
+        return None
+    return Frame(_text(chosen, "name"), _text(chosen, "filename"), _integer(chosen, "line"))
+
+
+def _is_of(frame: Json, paths: Sequence[str]) -> bool:
+    file = frame.get("filename")
+    return not isinstance(file, str) or any(path in file for path in paths)
+
+
+def _integer(fields: Json, name: str) -> int:
+    value = fields.get(name)
+    return value if type(value) is int else 0
+
+
+def _text(fields: Json, name: str) -> str:
+    return _clean(fields.get(name))
+
+
+def _clean(value: Any) -> str:
+    return wire.escape_line(value[-MAX_TEXT:]).replace("\n", " ") if isinstance(value, str) else ""

@@ -1,0 +1,69 @@
+"""Findings of flight recorders: what waits for what, in the values that the texts of rules contain."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from windlass.diagnose.flight.process_groups import Calls, ProcessGroup, RankHistory
+from windlass.diagnose.flight.records import FlightEntry, Progress
+
+_MAX_RANKS, _MAX_SHAPES = 8, 2
+_NO_FRAME = "place unknown"
+_PROGRESS = {
+    Progress.SCHEDULED: "not completed",
+    Progress.STARTED: "started",
+    Progress.COMPLETED: "completed",
+    Progress.ENDED: "ended",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding. `rule`: id of the rule that it fires; `text`: one line, which contains the values."""
+
+    rule: str
+    text: str
+    values: Mapping[str, str]
+    ranks: tuple[int, ...]
+    """Ranks that the finding blames."""
+    waiting: tuple[int, ...]
+    """Ranks that wait."""
+    source: str
+    """Dump of a rank that waits."""
+    time_ns: int
+    """Time at which the first of them began to wait; 0 if unknown."""
+
+
+def describe_ranks(ranks: Collection[int]) -> str:
+    """Returns the numbers of ranks, the first eight of them."""
+    first = ", ".join(str(rank) for rank in sorted(ranks)[:_MAX_RANKS])
+    return first if len(ranks) <= _MAX_RANKS else f"{first} and {len(ranks) - _MAX_RANKS} more"
+
+
+def describe_group(group: ProcessGroup) -> str:
+    """Returns backend and title of a group."""
+    return f"{group.title} ({group.backend})"
+
+
+def describe_place(entry: FlightEntry | None) -> str:
+    """Returns the place in the program that called an operation."""
+    return str(entry.frame) if entry and entry.frame else _NO_FRAME
+
+
+def describe_last(history: RankHistory) -> str:
+    """Returns the newest operation of a rank, its state, and its place."""
+    last = history.last
+    if last is None:
+        return "none"
+    return f"{last.name} number {last.sequence}, {_PROGRESS[last.progress]}, at {describe_place(last)}"
+
+
+def describe_call(calls: Calls) -> str:
+    """Returns the operation of one rank under one number, with the sizes and types of its first tensors."""
+    entry = calls[0]
+    tensors = entry.inputs if entry.inputs.sizes else entry.outputs
+    shapes = [str(list(shape)) for shape in tensors.sizes[:_MAX_SHAPES]]
+    kinds = sorted(set(tensors.types))[:_MAX_SHAPES]
+    more = [f"and {len(calls) - 1} coalesced"] if len(calls) > 1 else []
+    return " ".join([entry.name, *shapes, *kinds, *more])
