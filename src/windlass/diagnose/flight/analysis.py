@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from windlass.diagnose.flight.collective_findings import find_in_collectives
-from windlass.diagnose.flight.findings import Finding, describe_group, describe_ranks
+from windlass.diagnose.flight.findings import HangFinding, describe_group, describe_ranks
 from windlass.diagnose.flight.process_groups import ProcessGroup, align_dumps
 from windlass.diagnose.flight.records import FlightDump
 from windlass.diagnose.flight.transfer_findings import find_in_transfers
@@ -20,7 +20,7 @@ _CROSSED = "flight-crossed-groups"
 class FlightReport:
     """Result of the analysis."""
 
-    findings: Sequence[Finding] = ()
+    findings: Sequence[HangFinding] = ()
     """Findings that no other finding explains."""
     gaps: Sequence[str] = ()
     """Limits of the evidence."""
@@ -34,23 +34,24 @@ def analyse_dumps(dumps: Sequence[FlightDump], expected_ranks: int | None = None
     written_ns = max((dump.written_ns for dump in dumps), default=0)
     found = [finding for group in groups for finding in _find_in(group) if _is_long(finding, written_ns)]
     # 3. of these, the findings that explain the others
-    return FlightReport(_root_findings(found), [*_gaps(groups)])
+    missing = set(range(expected_ranks or 0)) - {dump.rank for dump in dumps} if dumps else set()
+    return FlightReport(_root_findings(found), [*_gaps(groups, missing)])
 
 
-def _find_in(group: ProcessGroup) -> Iterator[Finding]:
+def _find_in(group: ProcessGroup) -> Iterator[HangFinding]:
     finding = find_in_collectives(group)
     if finding:
         yield finding
     yield from find_in_transfers(group)
 
 
-def _is_long(finding: Finding, written_ns: int) -> bool:
+def _is_long(finding: HangFinding, written_ns: int) -> bool:
     """Whether ranks have waited long enough, or their wait is unknown."""
     waited = written_ns - finding.time_ns
     return not written_ns or not finding.time_ns or waited >= MIN_WAIT_S * 1e9
 
 
-def _root_findings(found: Sequence[Finding]) -> list[Finding]:
+def _root_findings(found: Sequence[HangFinding]) -> list[HangFinding]:
     """Leaves out findings whose blamed ranks wait themselves, and stalls behind a finding that blames a rank."""
     blaming = [each for each in found if each.ranks]
     roots = [each for each in blaming if not any(_explains(other, each) for other in found if other is not each)]
@@ -59,12 +60,12 @@ def _root_findings(found: Sequence[Finding]) -> list[Finding]:
     return roots or [*_crossed(blaming)]
 
 
-def _explains(cause: Finding, effect: Finding) -> bool:
+def _explains(cause: HangFinding, effect: HangFinding) -> bool:
     """Whether a rank that `effect` blames waits in `cause`."""
     return bool(set(effect.ranks) & set(cause.waiting))
 
 
-def _crossed(blaming: Sequence[Finding]) -> Iterator[Finding]:
+def _crossed(blaming: Sequence[HangFinding]) -> Iterator[HangFinding]:
     """Yields one finding of a cycle: ranks that wait for each other in several operations."""
     for finding in blaming:
         other = next((each for each in blaming if each is not finding and _explains(each, finding)), None)
@@ -86,9 +87,8 @@ def _crossed(blaming: Sequence[Finding]) -> Iterator[Finding]:
         return
 
 
-def _gaps(groups: Iterable[ProcessGroup]) -> Iterator[str]:
-    groups = list(groups)
-    without = sorted({rank for group in groups for rank in group.without_dump})
+def _gaps(groups: Sequence[ProcessGroup], missing: set[int]) -> Iterator[str]:
+    without = missing.union(*(group.without_dump for group in groups))
     if without:
         yield f"flight recorder: no dump of rank {describe_ranks(without)}"
     for group in groups:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from windlass.diagnose.flight.findings import (
-    Finding,
+    HangFinding,
     describe_call,
     describe_group,
     describe_last,
@@ -25,13 +25,13 @@ _ONE_SIDED = frozenset({"scatter", "gather"})
 _PREFIX = "flight recorder"
 
 
-def find_in_collectives(group: ProcessGroup) -> Finding | None:
+def find_in_collectives(group: ProcessGroup) -> HangFinding | None:
     """Returns the earliest finding of a group: where its ranks first diverge or wait."""
     divergence = find_divergence(group)
     return divergence or find_missing_rank(group) or find_stall(group)
 
 
-def find_divergence(group: ProcessGroup) -> Finding | None:
+def find_divergence(group: ProcessGroup) -> HangFinding | None:
     """Returns the first number under which ranks called different collectives, or of different size or type."""
     for number in sorted({number for history in group.histories.values() for number in history.collectives}):
         whole = {
@@ -44,7 +44,7 @@ def find_divergence(group: ProcessGroup) -> Finding | None:
     return None
 
 
-def find_missing_rank(group: ProcessGroup) -> Finding | None:
+def find_missing_rank(group: ProcessGroup) -> HangFinding | None:
     """Returns the first collective that other ranks wait in and a rank did not enter."""
     newest = {rank: history.newest for rank, history in group.histories.items()}
     known = {rank: number for rank, number in newest.items() if number is not None}
@@ -71,7 +71,7 @@ def find_missing_rank(group: ProcessGroup) -> Finding | None:
     return _finding("flight-missing-rank", text, values, group, missing, calls)
 
 
-def find_stall(group: ProcessGroup) -> Finding | None:
+def find_stall(group: ProcessGroup) -> HangFinding | None:
     """Returns the first collective that all ranks with a dump entered alike and that is not completed."""
     pending = {
         number
@@ -153,7 +153,7 @@ def _elements(tensors: TensorSet) -> int:
 
 def _describe_divergence(
     group: ProcessGroup, number: int, calls: Mapping[int, Calls], common: tuple[int, ...], deviating: tuple[int, ...]
-) -> Finding:
+) -> HangFinding:
     other, usual = calls[deviating[0]], calls[common[0]]
     values = {
         "deviating": describe_ranks(deviating),
@@ -197,8 +197,8 @@ def _finding(
     group: ProcessGroup,
     ranks: tuple[int, ...],
     calls: Mapping[int, Calls],
-) -> Finding:
+) -> HangFinding:
     waiting = tuple(sorted(rank for rank in calls if rank not in ranks))
     times = [calls[rank][-1].created_ns for rank in waiting if calls[rank][-1].created_ns]
     source = group.histories[next(iter(waiting or calls))].dump.source
-    return Finding(rule, text, values, ranks, waiting, source, min(times, default=0))
+    return HangFinding(rule, text, values, ranks, waiting, source, min(times, default=0))

@@ -16,7 +16,7 @@ from windlass.diagnose.flight.records import (
     DumpError,
     FlightDump,
     FlightEntry,
-    Frame,
+    SourceFrame,
     Progress,
     TensorSet,
     Transfer,
@@ -141,7 +141,7 @@ def _shape(shape: Any, field: str) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _program_frame(frames: Any) -> Frame | None:
+def _program_frame(frames: Any) -> SourceFrame | None:
     """Returns the innermost frame of the program, or of a library of it if all frames are of libraries."""
     if not isinstance(frames, list):
         raise DumpError("has an entry whose frames are no list: take the dump again")
@@ -149,7 +149,7 @@ def _program_frame(frames: Any) -> Frame | None:
     chosen = next((each for each in own if not _is_of(each, _FOREIGN_PACKAGES)), own[0] if own else None)
     if chosen is None:
         return None
-    return Frame(_text(chosen, "name"), _text(chosen, "filename"), _integer(chosen, "line"))
+    return SourceFrame(_text(chosen, "name"), _text(chosen, "filename"), _integer(chosen, "line"))
 
 
 def _is_of(frame: Json, paths: Sequence[str]) -> bool:

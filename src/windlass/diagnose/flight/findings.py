@@ -19,7 +19,7 @@ _PROGRESS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HangFinding:
     """One finding. `rule`: id of the rule that it fires; `text`: one line, which contains the values."""
 
     rule: str

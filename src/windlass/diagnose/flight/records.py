@@ -28,7 +28,7 @@ class Progress(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class SourceFrame:
     """Place in the source code."""
 
     function: str
@@ -63,7 +63,7 @@ class FlightEntry:
     backend: str
     group: str
     description: str
-    """What the group is for: `default_pg`, the name of a mesh dimension, or `undefined`."""
+    """Purpose of the group: `default_pg`, the name of a mesh dimension, or `undefined`."""
     name: str
     sequence: int
     """Number among the collectives of the group, or of this rank's transfers. All operations of a coalesced call share
@@ -73,7 +73,7 @@ class FlightEntry:
     progress: Progress
     created_ns: int
     """Time of the call, in nanoseconds since the epoch; 0 if unknown."""
-    frame: Frame | None
+    frame: SourceFrame | None
     """Innermost frame of the program itself; absent in dumps without stacks."""
     transfer: Transfer | None = None
     is_p2p: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from windlass.diagnose.flight.findings import Finding, describe_group, describe_last, describe_place
+from windlass.diagnose.flight.findings import HangFinding, describe_group, describe_last, describe_place
 from windlass.diagnose.flight.process_groups import ProcessGroup, RankHistory
 from windlass.diagnose.flight.records import FlightEntry
 
@@ -23,7 +23,7 @@ class _Side:
         return tuple(entry for entry in self.calls if entry.progress.is_pending)
 
 
-def find_in_transfers(group: ProcessGroup) -> list[Finding]:
+def find_in_transfers(group: ProcessGroup) -> list[HangFinding]:
     """Returns one finding for each pair of ranks of which one waits in a transfer that the other has not called."""
     return [finding for sending, receiving in _pairs(group) for finding in _compare(group, sending, receiving)]
 
@@ -57,7 +57,7 @@ def _pair(entry: FlightEntry) -> tuple[int, int] | None:
     return (entry.transfer.sender, entry.transfer.receiver) if entry.transfer else None
 
 
-def _compare(group: ProcessGroup, sending: _Side, receiving: _Side) -> Iterator[Finding]:
+def _compare(group: ProcessGroup, sending: _Side, receiving: _Side) -> Iterator[HangFinding]:
     """Yields the side that waits for a call of the other one."""
     for waiting, absent in ((sending, receiving), (receiving, sending)):
         is_wrapped = waiting.history.dump.is_wrapped or absent.history.dump.is_wrapped
@@ -67,7 +67,7 @@ def _compare(group: ProcessGroup, sending: _Side, receiving: _Side) -> Iterator[
             yield _describe(group, waiting, absent, surplus[0])
 
 
-def _describe(group: ProcessGroup, waiting: _Side, absent: _Side, entry: FlightEntry) -> Finding:
+def _describe(group: ProcessGroup, waiting: _Side, absent: _Side, entry: FlightEntry) -> HangFinding:
     values = {
         "waiting": str(waiting.rank),
         "missing": str(absent.rank),
@@ -83,4 +83,6 @@ def _describe(group: ProcessGroup, waiting: _Side, absent: _Side, entry: FlightE
         f"last operation of rank {values['missing']}: {values['last']}"
     )
     source = waiting.history.dump.source
-    return Finding("flight-unmatched-transfer", text, values, (absent.rank,), (waiting.rank,), source, entry.created_ns)
+    return HangFinding(
+        "flight-unmatched-transfer", text, values, (absent.rank,), (waiting.rank,), source, entry.created_ns
+    )

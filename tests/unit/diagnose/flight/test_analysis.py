@@ -7,7 +7,7 @@ from typing import Any
 from recorded_calls import BEGIN_NS, DEFAULT, call, dumps_of
 
 from windlass.diagnose.flight.analysis import FlightReport, analyse_dumps
-from windlass.diagnose.flight.findings import Finding
+from windlass.diagnose.flight.findings import HangFinding
 
 PIPELINE = ("3", "mesh_pp")
 DATA = ("4", "mesh_dp")
@@ -17,7 +17,7 @@ def report_of(calls: Mapping[int, Sequence[Mapping[str, Any]]], **options: Any) 
     return analyse_dumps(dumps_of(calls, **options))
 
 
-def only(report: FlightReport) -> Finding:
+def only(report: FlightReport) -> HangFinding:
     (finding,) = report.findings
     return finding
 

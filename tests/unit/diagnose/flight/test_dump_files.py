@@ -15,7 +15,7 @@ from recorded_calls import as_json, as_pickle, call, content
 from windlass.diagnose.flight import dump_files
 from windlass.diagnose.flight.dump_files import read_dump_files
 from windlass.diagnose.flight.dump_format import is_dump, parse_dump
-from windlass.diagnose.flight.records import DumpError, Frame, Progress
+from windlass.diagnose.flight.records import DumpError, SourceFrame, Progress
 
 GROUPS = {("0", "default_pg"): [0, 1]}
 CONTENT = content([call("all_reduce", 1), call("broadcast", 2, state="started")], GROUPS)
@@ -26,7 +26,7 @@ def test_an_entry_has_its_operation_its_state_and_the_frame_of_the_program() -> 
     first, second = dump.entries
     assert (first.backend, first.name, first.sequence, first.progress) == ("nccl", "all_reduce", 1, Progress.COMPLETED)
     assert (second.name, second.progress) == ("broadcast", Progress.STARTED)
-    assert first.frame == Frame("step", "/job/train.py", 10)
+    assert first.frame == SourceFrame("step", "/job/train.py", 10)
     assert first.inputs.sizes == ((8,),)
     assert dump.members == {("0", "default_pg"): (0, 1)}
     assert not dump.is_wrapped

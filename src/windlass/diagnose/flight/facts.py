@@ -1,0 +1,52 @@
+"""Facts for a diagnosis: the findings of the flight recorders and of the heartbeats among the files of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from windlass.diagnose.diagnosis import EvidenceLine
+from windlass.diagnose.failures.evidence import Fact
+from windlass.diagnose.flight.analysis import analyse_dumps
+from windlass.diagnose.flight.dump_files import read_dump_files
+from windlass.diagnose.flight.findings import HangFinding
+from windlass.diagnose.flight.heartbeats import find_last_rank
+from windlass.diagnose.flight.status_files import read_status_files
+
+_NS_PER_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class HangEvidence:
+    """Facts that flight recorders and heartbeats prove."""
+
+    facts: Sequence[Fact] = ()
+    gaps: Sequence[str] = ()
+    """Limits of the evidence: ranks without a dump, dumps that cannot be read."""
+    paths: frozenset[Path] = frozenset()
+    """The files that hold it; none of them is a log."""
+
+
+def read_hang_evidence(paths: Iterable[Path], expected_ranks: int | None = None) -> HangEvidence:
+    """Returns the facts of dumps and rank status files among these files. `expected_ranks`: ranks of the job."""
+    paths = list(paths)
+    # 1. flight recorders
+    files = read_dump_files(paths)
+    report = analyse_dumps(files.dumps, expected_ranks)
+    # 2. heartbeats, up to the time at which anything was written
+    statuses = read_status_files(paths)
+    written_ms = max((dump.written_ns // _NS_PER_MS for dump in files.dumps), default=0)
+    suspects = {rank for finding in report.findings for rank in finding.ranks}
+    behind = find_last_rank(statuses.ranks, max(statuses.written_ms, written_ms), suspects)
+    # 3. facts
+    findings = [*report.findings, *([behind] if behind else [])]
+    facts = [fact_of(finding) for finding in findings]
+    return HangEvidence(facts, [*report.gaps, *files.problems, *statuses.problems], files.paths | statuses.paths)
+
+
+def fact_of(finding: HangFinding) -> Fact:
+    """Returns a finding as a fact. Its rank is the one that the finding blames, if it is one."""
+    rank = finding.ranks[0] if len(finding.ranks) == 1 else None
+    time = finding.time_ns // _NS_PER_MS or None
+    return Fact(finding.rule, EvidenceLine(finding.source, 0, finding.text), finding.values, rank, time=time)
