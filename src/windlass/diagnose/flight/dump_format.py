@@ -16,8 +16,8 @@ from windlass.diagnose.flight.records import (
     DumpError,
     FlightDump,
     FlightEntry,
-    SourceFrame,
     Progress,
+    SourceFrame,
     TensorSet,
     Transfer,
 )

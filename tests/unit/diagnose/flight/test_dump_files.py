@@ -15,7 +15,7 @@ from recorded_calls import as_json, as_pickle, call, content
 from windlass.diagnose.flight import dump_files
 from windlass.diagnose.flight.dump_files import read_dump_files
 from windlass.diagnose.flight.dump_format import is_dump, parse_dump
-from windlass.diagnose.flight.records import DumpError, SourceFrame, Progress
+from windlass.diagnose.flight.records import DumpError, Progress, SourceFrame
 
 GROUPS = {("0", "default_pg"): [0, 1]}
 CONTENT = content([call("all_reduce", 1), call("broadcast", 2, state="started")], GROUPS)
