@@ -30,8 +30,8 @@ MEANING = MappingProxyType(
         ExitCode.OK: "The verb did its work; for `run`, the job succeeded.",
         ExitCode.FAILED: "The job failed without the exit code of a rank. If the exit code of one rank ended the "
         "job, `run` and `alloc` exit with that code; if a signal ended it, with 128 + the signal's number. For "
-        "`operator check` and `doctor`: a check failed. For `checkpoint verify`: a checkpoint is damaged, or there is "
-        "none. For `lint`: an error was found.",
+        "`operator check` and `doctor`: a check failed, or logs name a cause. For `checkpoint verify`: a checkpoint is "
+        "damaged, or there is none. For `lint`: an error was found.",
         ExitCode.USAGE: "The command line, the job file, the cluster file or the kubeconfig is wrong or missing; the "
         "message states the place.",
         ExitCode.REFUSED: "The job can never run here; the message names the largest gang that would fit.",

@@ -1,4 +1,4 @@
-"""`windlass doctor`: finds out why a machine or a job does not work as it should, and prints the fix."""
+"""`windlass doctor`: finds out why a machine, a cluster or a job does not work as it should, and prints the fix."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from windlass.cli.completion import complete_job_names
 from windlass.cli.errors import UsageError
@@ -27,18 +28,55 @@ from windlass.diagnose.steps import CheckStep, is_wrong
 if TYPE_CHECKING:
     from windlass.diagnose.cluster.survey import ClusterSurvey
 
+_LOGS = "logs"
+
+
+class _ChecksOrLogs(TyperGroup):
+    """The group of checks. Words that are no check name logs, as if `logs` stood before them."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Inserts the command for logs where the first word is neither a command nor a request for help."""
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = [_LOGS, *args]
+        return super().parse_args(ctx, args)
+
+
 doctor = typer.Typer(
-    help="Find out what is wrong, and print the fix.",
+    cls=_ChecksOrLogs,
+    help="Find out why a job failed, or what is wrong, and print the fix.",
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
+    subcommand_metavar="FILE... | FOLDER | - | COMMAND [ARGS]...",
 )
 
 
 @doctor.callback()
 def _describe() -> None:
-    """Find out what is wrong with a machine or a cluster, and print the fix."""
+    """Find out why a job failed from its logs, or what is wrong with a machine or a cluster, and print the fix.
+
+    `windlass doctor FILE...` names the root cause of a failed job from logs of any launcher: files, folders, or - for
+    standard input. `windlass doctor logs --help` lists its options.
+    """
+
+
+@doctor.command(_LOGS, short_help="The root cause of a failed job, from its logs; the word `logs` may be left out")
+def logs(
+    words: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, folders, or - for standard input.")],
+    output: ReportFormatOption = ReportFormat.TEXT,
+    show_secrets: Annotated[
+        bool, typer.Option("--show-secrets", help="Print tokens, keys and passwords of the logs as they are.")
+    ] = False,
+) -> int:
+    """Name the root cause of a failed job, with its evidence, the fix and the next command.
+
+    Reads logs of torchrun, windlass, MPI, DeepSpeed, accelerate, Ray, Horovod, Slurm, kubectl and the kernel, also
+    compressed by gzip. Exits with 1 if a cause was found, with 0 if no line points to a failure.
+    """
+    from windlass.cli.failure_report import diagnose_logs, print_diagnosis  # noqa: PLC0415 - loads all rules
+
+    return print_diagnosis(diagnose_logs(words, show_secrets=show_secrets), output)
 
 
 @doctor.command("cluster", short_help="Check the cluster: nodes, device plugins, scheduler, queues, stuck pods")

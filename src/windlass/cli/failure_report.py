@@ -1,0 +1,71 @@
+"""Diagnoses logs for `windlass doctor` and prints the report."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from windlass.cli.errors import UsageError
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.terminal.output import as_json
+from windlass.cli.terminal.progress import ProgressBar
+from windlass.cli.terminal.report_format import ReportFormat
+from windlass.diagnose.failures.engine import diagnose
+from windlass.diagnose.failures.evidence import Evidence
+from windlass.diagnose.failures.log_files import NoSuchLogError, find_logs
+from windlass.diagnose.failures.reports import markdown_report, plain_data, text_report, without_colours
+
+if TYPE_CHECKING:
+    from windlass.diagnose.diagnosis import Diagnosis
+    from windlass.diagnose.failures.evidence import LogSource
+    from windlass.diagnose.failures.reports import Paint
+
+_COLOURS = {"verdict": "1;31", "label": "1", "quiet": "2"}
+
+
+def diagnose_logs(paths: Sequence[str], *, show_secrets: bool) -> Diagnosis:
+    """The diagnosis of files, folders or standard input. Raises UsageError where no log can be read."""
+    try:
+        logs = find_logs(paths)
+    except NoSuchLogError as error:
+        raise UsageError(str(error)) from error
+    diagnosis = _with_progress(logs, show_secrets=show_secrets)
+    if not logs or (diagnosis.verdict is None and len(diagnosis.unseen) >= len(logs)):
+        gaps = "; ".join(diagnosis.unseen[:3]) or "the folder is empty"
+        raise UsageError(f"no log can be read: {gaps}\nname text files, gzip files or folders of them")
+    return diagnosis
+
+
+def print_diagnosis(diagnosis: Diagnosis, how: ReportFormat) -> ExitCode:
+    """Prints a diagnosis and returns the exit code: FAILED with a verdict, OK without."""
+    if how is ReportFormat.JSON:
+        print(as_json(plain_data(diagnosis)))
+    else:
+        print(markdown_report(diagnosis) if how is ReportFormat.MARKDOWN else text_report(diagnosis, _paint()))
+    return ExitCode.OK if diagnosis.verdict is None else ExitCode.FAILED
+
+
+def _with_progress(logs: Sequence[LogSource], *, show_secrets: bool) -> Diagnosis:
+    total = sum(Path(log.name).stat().st_size for log in logs if Path(log.name).exists())
+    done, lock = 0, threading.Lock()
+
+    with ProgressBar("reading logs", no_color=bool(os.environ.get("NO_COLOR"))) as show:
+
+        def count(read: int) -> None:
+            nonlocal done
+            with lock:
+                done += read
+                if total and sys.stderr.isatty():
+                    show(min(1.0, done / total), done >> 20, total >> 20)
+
+        return diagnose(Evidence(logs), show_secrets=show_secrets, report_bytes=count)
+
+
+def _paint() -> Paint:
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return without_colours
+    return lambda text, style: f"\x1b[{_COLOURS[style]}m{text}\x1b[0m"

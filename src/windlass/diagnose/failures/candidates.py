@@ -1,0 +1,117 @@
+"""Turns facts into candidates for the root cause: rules whose conditions hold, with the lines that prove them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from windlass.diagnose.diagnosis import Certainty
+from windlass.diagnose.failures.evidence import Fact
+from windlass.diagnose.failures.failure_rules import FailureRule, RuleRole
+
+_HEALTHY = "healthy"
+_WEAKER = {
+    Certainty.CERTAIN: Certainty.LIKELY,
+    Certainty.LIKELY: Certainty.POSSIBLE,
+    Certainty.POSSIBLE: Certainty.POSSIBLE,
+}
+_STALE_LINES = 300
+"""Lines that a log goes on after a fact, before later facts: the program survived it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CauseCandidate:
+    """A rule that may name the root cause."""
+
+    rule: FailureRule
+    facts: Sequence[Fact]
+    """In the order of their times, or of their lines."""
+    certainty: Certainty
+    is_survived: bool = False
+    """Whether the program went on for long after the last of the facts."""
+
+    @property
+    def first(self) -> Fact:
+        """The fact that came first."""
+        return self.facts[0]
+
+
+def find_candidates(
+    facts: Sequence[tuple[Fact, int]],
+    rules: Mapping[str, FailureRule],
+    lengths: Mapping[str, int],
+    complete: frozenset[str],
+) -> list[CauseCandidate]:
+    """Candidates in the order of their first facts.
+
+    `lengths`: number of lines by log. `complete`: the logs that lack nothing. A rule that relies on an absent message
+    is weaker where any log may lack lines.
+    """
+    present = {fact.rule for fact, _ in facts}
+    ignored = _healthy_lines(facts, rules)
+    by_rule: dict[str, list[tuple[Fact, int]]] = defaultdict(list)
+    for fact, signature in facts:
+        if _place(fact) not in ignored or not fact.evidence.line:
+            by_rule[fact.rule].append((fact, signature))
+    found = []
+    for id, proofs in by_rule.items():
+        rule = rules[id]
+        if (
+            rule.role is RuleRole.HINT
+            or rule.cause == _HEALTHY
+            or not rule.requires <= present
+            or rule.absent & present
+        ):
+            continue
+        if kept := _in_order(_complete_sets(rule, proofs)):
+            is_sure = not rule.absent or complete >= lengths.keys()
+            certainty = rule.certainty if is_sure else _WEAKER[rule.certainty]
+            found.append(CauseCandidate(rule, kept, certainty, _is_survived(kept, facts, rules)))
+    return sorted(found, key=lambda each: (order_of(each.first), each.rule.id))
+
+
+def weaken(certainty: Certainty) -> Certainty:
+    """The next weaker certainty."""
+    return _WEAKER[certainty]
+
+
+def order_of(fact: Fact) -> tuple[int, int]:
+    """Sort key of facts: by time where it is known, by line otherwise. Facts without a time follow those with one."""
+    return (fact.time if fact.time is not None else 1 << 62, fact.evidence.line)
+
+
+def _place(fact: Fact) -> tuple[str, int]:
+    return (fact.evidence.source, fact.evidence.line)
+
+
+def _healthy_lines(facts: Sequence[tuple[Fact, int]], rules: Mapping[str, FailureRule]) -> set[tuple[str, int]]:
+    """Lines that a healthy run prints, as a hint says. They prove nothing."""
+    return {_place(fact) for fact, _ in facts if rules[fact.rule].cause == _HEALTHY}
+
+
+def _complete_sets(rule: FailureRule, proofs: Sequence[tuple[Fact, int]]) -> list[Fact]:
+    """The facts of a rule; of one that needs all signatures, those of logs in which all have fired."""
+    if not rule.needs_all:
+        return [fact for fact, _ in proofs]
+    fired: dict[str, set[int]] = defaultdict(set)
+    for fact, signature in proofs:
+        fired[fact.evidence.source].add(signature)
+    return [fact for fact, _ in proofs if len(fired[fact.evidence.source]) == len(rule.signatures)]
+
+
+def _in_order(facts: Sequence[Fact]) -> list[Fact]:
+    return sorted(facts, key=order_of)
+
+
+def _is_survived(own: Sequence[Fact], facts: Sequence[tuple[Fact, int]], rules: Mapping[str, FailureRule]) -> bool:
+    """Whether the log of the last fact goes on for many lines, and then reports another failure."""
+    last = max(own, key=lambda fact: fact.evidence.line)
+    later = [
+        fact.evidence.line
+        for fact, _ in facts
+        if fact.evidence.source == last.evidence.source
+        and fact.evidence.line > last.evidence.line
+        and rules[fact.rule].role is RuleRole.ROOT
+    ]
+    return bool(later) and min(later) - last.evidence.line > _STALE_LINES

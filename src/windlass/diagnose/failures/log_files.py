@@ -1,0 +1,69 @@
+"""Logs of files, folders and standard input."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from windlass.diagnose.failures.evidence import LogSource
+from windlass.diagnose.failures.source_labels import label_source
+
+STANDARD_INPUT = "-"
+
+
+class NoSuchLogError(Exception):
+    """A path that cannot be read. The text states the fix."""
+
+
+def find_logs(paths: Sequence[str]) -> list[LogSource]:
+    """The logs of all paths: files, every file below folders in the order of their names, and `-` for standard input.
+
+    Raises `NoSuchLogError` for a path that does not exist or cannot be opened.
+    """
+    found = dict.fromkeys(name for path in paths for name in _expand(path))
+    return [label_source(LogSource(name, partial(_open, name))) for name in found]
+
+
+def _expand(path: str) -> Iterator[str]:
+    if path == STANDARD_INPUT:
+        yield path
+    elif Path(path).is_dir():
+        yield from _files_below(Path(path))
+    elif Path(path).exists():
+        _check_readable(path)
+        yield path
+    else:
+        raise NoSuchLogError(f"{path} does not exist\nname a file, a folder, or - for standard input")
+
+
+def _check_readable(path: str) -> None:
+    if not os.access(path, os.R_OK):
+        raise NoSuchLogError(f"{path} cannot be read\ngive yourself the permission, or run as its owner")
+
+
+def _files_below(folder: Path) -> Iterator[str]:
+    """Regular files. Links are not followed: a folder may contain a link to itself or to a device."""
+    for place, folders, names in os.walk(folder):
+        folders.sort(key=_natural)
+        for name in sorted(names, key=_natural):
+            path = Path(place, name)
+            if path.is_file() and not path.is_symlink():
+                yield str(path)
+
+
+def _natural(name: str) -> tuple[tuple[int, str], ...]:
+    """Sort key in which rank2 precedes rank10."""
+    parts = re.split(r"(\d+)", name)
+    return tuple((int(part) if part.isdecimal() and len(part) < 19 else 0, part) for part in parts)
+
+
+def _open(name: str) -> BinaryIO:
+    if name == STANDARD_INPUT:
+        return io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False))
+    return Path(name).open("rb")

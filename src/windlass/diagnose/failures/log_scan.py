@@ -1,0 +1,156 @@
+"""Scans one log: which rules fire on which lines, with the rank, node and time of each."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from windlass.diagnose.diagnosis import EvidenceLine
+from windlass.diagnose.failures.evidence import Fact, LogSource
+from windlass.diagnose.failures.line_prefix import LineOrigin, read_prefixes
+from windlass.diagnose.failures.log_blocks import LogBlock, LogGaps, read_blocks
+from windlass.diagnose.failures.signatures import SignatureMatch, every_signature, failure_signatures
+
+_OPENING_LINES = 500
+"""Lines at the start of a log of which every one is matched: hints about the set-up stand there."""
+_MOST_OF_RULE = 3
+"""Facts that are kept of one rule, log and rank."""
+_MOST_FACTS = 20_000
+"""Facts that are kept of one log."""
+_LONGEST_TEXT = 2_000
+_TIME_SEARCH = 200
+"""Lines before a fact in which its time is looked for."""
+_TAIL_BYTES = 4096
+_COLOUR = re.compile(rb"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[()][A-Z0-9])")
+
+
+@dataclass(slots=True)
+class LogFindings:
+    """Facts of one log, and what it lacks."""
+
+    source: LogSource
+    facts: list[tuple[Fact, int]] = field(default_factory=list)
+    """Facts with the number of the signature, in the order of their lines."""
+    gaps: LogGaps = field(default_factory=LogGaps)
+    lines: int = 0
+    first_time: int | None = None
+    last_time: int | None = None
+    tail: tuple[str, ...] = ()
+    """The last lines."""
+    ranks: set[int] = field(default_factory=set)
+    """Ranks that the facts and the first and last lines name."""
+
+
+@dataclass(slots=True)
+class _Scan:
+    found: LogFindings
+    kept: Counter[tuple[str, int, int | None]] = field(default_factory=Counter)
+
+    def scan_block(self, block: LogBlock) -> None:
+        """Matches the lines of a block, unless none can match."""
+        text = clean_text(block.text)
+        if block.first_line > _OPENING_LINES and not failure_signatures().fires(text.replace(b"\r", b"\n")):
+            return
+        recent: deque[bytes] = deque(maxlen=_TIME_SEARCH)
+        for number, line in _lines(text, block.first_line):
+            recent.append(line)
+            if hits := self._hits(line):
+                self._keep(hits, number, line, recent)
+
+    def _hits(self, line: bytes) -> dict[tuple[str, int], SignatureMatch]:
+        """Matches of the whole line, and of the message after its prefixes."""
+        hits = {(hit.rule, hit.signature): hit for hit in every_signature().hits(line)}
+        if _may_have_prefix(line):
+            message = read_prefixes(line.decode("utf-8", "replace")).message.encode()
+            if len(message) < len(line):
+                hits |= {(hit.rule, hit.signature): hit for hit in every_signature().hits(message)}
+        return hits
+
+    def _keep(
+        self, hits: dict[tuple[str, int], SignatureMatch], number: int, line: bytes, recent: deque[bytes]
+    ) -> None:
+        source, text = self.found.source, line.decode("utf-8", "replace")
+        origin = read_prefixes(text)
+        rank = origin.rank if origin.rank is not None else source.rank
+        time: int | None = None
+        for hit in hits.values():
+            key = (hit.rule, hit.signature, rank)
+            self.kept[key] += 1
+            if self.kept[key] > _MOST_OF_RULE or len(self.found.facts) >= _MOST_FACTS:
+                continue
+            time = time if time is not None else _time(origin, recent)
+            evidence = EvidenceLine(source.name, number, text.strip()[:_LONGEST_TEXT])
+            fact = Fact(hit.rule, evidence, hit.values, rank, origin.node or source.node, time)
+            self.found.facts.append((fact, hit.signature))
+        if rank is not None:
+            self.found.ranks.add(rank)
+
+
+def scan_log(source: LogSource, report_bytes: Callable[[int], object] = int) -> LogFindings:
+    """Reads a log from start to end."""
+    scan = _Scan(LogFindings(source))
+    found, last = scan.found, b""
+    try:
+        with source.open() as stream:
+            for block in read_blocks(stream, found.gaps):
+                scan.scan_block(block)
+                if block.first_line == 1 and not found.lines:
+                    _note_opening(found, block)
+                found.lines = block.first_line + block.text.count(b"\n")
+                last = (last + block.text)[-_TAIL_BYTES:]
+                report_bytes(len(block.text))
+    except OSError as error:
+        found.gaps.error = error.strerror or type(error).__name__
+    _note_end(found, last)
+    return found
+
+
+def clean_text(text: bytes) -> bytes:
+    """Text without the codes of colours, and with one kind of line end."""
+    if b"\x1b" in text:
+        text = _COLOUR.sub(b"", text)
+    return text.replace(b"\r\n", b"\n") if b"\r" in text else text
+
+
+def _lines(text: bytes, first: int) -> Iterator[tuple[int, bytes]]:
+    """Numbered lines. A progress bar that rewrites its line gives several texts of one number."""
+    for number, line in enumerate(text.split(b"\n"), first):
+        if b"\r" in line:
+            yield from ((number, part) for part in line.split(b"\r") if part)
+        elif line:
+            yield number, line
+
+
+def _may_have_prefix(line: bytes) -> bool:
+    return line[:1] in b"[( " or line[:1].isalnum()
+
+
+def _time(origin: LineOrigin, recent: deque[bytes]) -> int | None:
+    """The time of the line itself, or of the nearest line before it that has one."""
+    if origin.time is not None:
+        return origin.time
+    texts = (read_prefixes(line[:_TAIL_BYTES].decode("utf-8", "replace")) for line in reversed(recent))
+    return next((each.time for each in texts if each.time is not None), None)
+
+
+def _note_opening(found: LogFindings, block: LogBlock) -> None:
+    for _, line in _lines(clean_text(block.text[:_TAIL_BYTES]), 1):
+        origin = read_prefixes(line.decode("utf-8", "replace"))
+        _note_rank(found, origin.rank)
+        found.first_time = found.first_time if found.first_time is not None else origin.time
+
+
+def _note_end(found: LogFindings, last: bytes) -> None:
+    found.tail = tuple(line.decode("utf-8", "replace") for _, line in _lines(clean_text(last), 1))[-20:]
+    for line in found.tail:
+        origin = read_prefixes(line)
+        _note_rank(found, origin.rank)
+        found.last_time = origin.time if origin.time is not None else found.last_time
+    _note_rank(found, found.source.rank)
+
+
+def _note_rank(found: LogFindings, rank: int | None) -> None:
+    if rank is not None:
+        found.ranks.add(rank)

@@ -1,0 +1,143 @@
+"""Describes the best candidate as the verdict, and the others as alternatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from windlass.diagnose.diagnosis import Advice, Certainty, EvidenceLine, OtherCause, RootCause
+from windlass.diagnose.failures.candidate_order import beaten_rules, causes_of
+from windlass.diagnose.failures.candidates import CauseCandidate, weaken
+from windlass.diagnose.failures.evidence import Fact
+from windlass.diagnose.failures.failure_rules import RuleRole, load_rules, xid_actions
+from windlass.diagnose.failures.laggard import TIMEOUTS, Laggard
+from windlass.diagnose.failures.secret_masks import mask_secrets
+from windlass.diagnose.failures.verdict_texts import fill_text
+
+_MOST_EVIDENCE = 6
+_MOST_ALTERNATIVES = 3
+_LONGEST_LINE = 400
+_XID_ADVICE = {
+    "ignore": Advice.RETRY,
+    "retry": Advice.RETRY,
+    "reset": Advice.AVOID_NODE,
+    "restart-host": Advice.AVOID_NODE,
+    "replace": Advice.AVOID_NODE,
+}
+
+
+def build_verdict(ranked: Sequence[CauseCandidate], laggard: Laggard | None, *, show_secrets: bool) -> RootCause:
+    """The verdict of candidates in the order of `rank_candidates`. Secrets in all texts are masked."""
+    best = ranked[0]
+    verdict = _described(best, ranked)
+    if best.rule.id in TIMEOUTS and laggard:
+        verdict = _with_laggard(verdict, laggard)
+    return verdict if show_secrets else _masked(verdict)
+
+
+def _described(best: CauseCandidate, ranked: Sequence[CauseCandidate]) -> RootCause:
+    rule, place = best.rule, _best_fact(best)
+    return RootCause(
+        rule=rule.id,
+        cause=rule.cause,
+        text=fill_text(rule.verdict, place.values, place.rank, place.node),
+        certainty=_certainty(best, ranked),
+        scope=rule.scope,
+        advice=_advice(best, place),
+        why=_explain(best, place),
+        fix=rule.fix,
+        command=rule.command,
+        decide=rule.decide,
+        rank=place.rank,
+        node=place.node,
+        time=place.time,
+        evidence=tuple(_evidence(best, ranked)),
+        alternatives=tuple(_alternatives(best, ranked)),
+    )
+
+
+def _best_fact(candidate: CauseCandidate) -> Fact:
+    """The first fact that has all values, or the first one."""
+    places = [name for name in ("{", "}") if name in candidate.rule.verdict]
+    first = candidate.first
+    if first.values or not places:
+        return first
+    return next((fact for fact in candidate.facts if fact.values and fact.rank in (first.rank, None)), first)
+
+
+def _certainty(best: CauseCandidate, ranked: Sequence[CauseCandidate]) -> Certainty:
+    """The rule's certainty; weaker where an equally strong rule names another cause, or the program survived it."""
+    beaten = beaten_rules(ranked)
+    rivals = [
+        each
+        for each in ranked[1:]
+        if each.rule.role is RuleRole.ROOT
+        and each.rule.id not in beaten
+        and each.certainty == best.certainty
+        and each.rule.cause != best.rule.cause
+    ]
+    is_consequence = best.rule.role is RuleRole.CONSEQUENCE
+    return weaken(best.certainty) if rivals or best.is_survived or is_consequence else best.certainty
+
+
+def _advice(best: CauseCandidate, place: Fact) -> Advice:
+    """The rule's advice; for an Xid, that of the table."""
+    known = xid_actions().get(place.values["xid"]) if "xid" in place.values else None
+    return _XID_ADVICE[known[1]] if known and best.rule.advice is not Advice.STOP else best.rule.advice
+
+
+def _explain(best: CauseCandidate, place: Fact) -> str:
+    known = xid_actions().get(place.values["xid"]) if "xid" in place.values else None
+    return f"{known[0]} {best.rule.why}" if known else best.rule.why
+
+
+def _evidence(best: CauseCandidate, ranked: Sequence[CauseCandidate]) -> list[EvidenceLine]:
+    """Lines of the verdict's rule, then the first line of each rule that follows from it."""
+    own = [fact.evidence for fact in best.facts[: _MOST_EVIDENCE // 2]]
+    following = [each.first.evidence for each in ranked[1:] if each.rule.id in best.rule.beats]
+    lines = {(line.source, line.line): line for line in [*own, *following]}
+    return [replace(line, text=line.text[:_LONGEST_LINE]) for line in [*lines.values()][:_MOST_EVIDENCE]]
+
+
+def _alternatives(best: CauseCandidate, ranked: Sequence[CauseCandidate]) -> list[OtherCause]:
+    """Other causes that are not explained by the verdict."""
+    beaten = beaten_rules(ranked)
+    others = [each for each in causes_of(ranked[1:]).values() if each.rule.cause != best.rule.cause]
+    kept = [each for each in others if each.rule.role is RuleRole.ROOT and each.rule.id not in beaten]
+    return [
+        OtherCause(
+            each.rule.id,
+            each.rule.cause,
+            fill_text(each.rule.verdict, each.first.values, each.first.rank, each.first.node),
+            each.rule.decide or f"{each.first.evidence.source}:{each.first.evidence.line} and the lines around it",
+        )
+        for each in kept[:_MOST_ALTERNATIVES]
+    ]
+
+
+def _with_laggard(verdict: RootCause, laggard: Laggard) -> RootCause:
+    """The verdict on a timeout, about the rank that the others waited for."""
+    text = f"{verdict.text.rstrip('.')}. Rank {laggard.rank} is the late one: {laggard.reason}."
+    if not laggard.cause:
+        return replace(verdict, text=text, rank=laggard.rank, node=laggard.node)
+    last = EvidenceLine(laggard.source, 0, laggard.last_line[:_LONGEST_LINE])
+    rule = next((each for each in load_rules().values() if each.cause == laggard.cause), None)
+    return replace(
+        verdict,
+        cause=laggard.cause,
+        text=f"{text} By its last line it {laggard.activity}.",
+        rank=laggard.rank,
+        node=laggard.node,
+        fix=rule.fix if rule else verdict.fix,
+        command=rule.command if rule else verdict.command,
+        evidence=(*verdict.evidence, last),
+    )
+
+
+def _masked(verdict: RootCause) -> RootCause:
+    return replace(
+        verdict,
+        text=mask_secrets(verdict.text),
+        evidence=tuple(replace(line, text=mask_secrets(line.text)) for line in verdict.evidence),
+        alternatives=tuple(replace(other, text=mask_secrets(other.text)) for other in verdict.alternatives),
+    )
