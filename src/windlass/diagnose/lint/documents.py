@@ -170,7 +170,7 @@ def _kind(root: Value) -> str:
         return MIG_PARTED if root["mig-configs"] else DEVICE_PLUGIN
     if names & {"command", "roles"} and 2 * len(names & _JOB_FIELDS) > len(names):
         return JOB_FILE
-    if root["nodes"].is_list and 2 * len(names & _CLUSTER_FIELDS) > len(names):
+    if root["nodes"].is_list and 2 * len(names & _CLUSTER_FIELDS) >= len(names):
         return CLUSTER_FILE
     return ""
 

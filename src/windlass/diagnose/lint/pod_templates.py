@@ -19,6 +19,7 @@ _PATHS: Mapping[str, tuple[str, ...]] = {
     "PodTemplate": ("template",),
     **dict.fromkeys((*SELECTOR_KINDS, "ReplicationController"), _SPEC),
     "Notebook": _SPEC,
+    "LeaderWorkerSet": tuple(f"spec.leaderWorkerTemplate.{role}Template" for role in ("leader", "worker")),
     "Job": ("spec.template", "spec.tasks.*.template"),
     "CronJob": ("spec.jobTemplate.spec.template",),
     "JobSet": (_JOB_SET,),
@@ -46,6 +47,8 @@ GANG_KINDS = _REPLICA_KINDS | {
     "RayJob",
 }
 """Kinds whose pods work together."""
+_COUNTS = ("replicas", "parallelism")
+"""Fields whose product is the number of pods: a replicated job has both."""
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
 
 
@@ -73,14 +76,26 @@ class PodTemplate:
 
     @property
     def replicas(self) -> int:
-        """Number of pods, as far as it is written; 1 without."""
+        """Number of pods that run at the same time, as far as it is written; 1 without."""
         if self.kind == "TrainJob":
             return self.spec["trainer"]["numNodes"].number or 1
-        for name in ("replicas", "completions", "parallelism"):
-            for around in (self.group, self.group.at("template", "spec")):
-                if (count := around[name].number) is not None:
-                    return count
-        return 1
+        count = 1
+        for around, name in itertools.product((self.group, self.group.at("template", "spec")), _COUNTS):
+            written = around[name].number
+            count *= 1 if written is None else written
+        return count
+
+    @property
+    def gang_pods(self) -> int | None:
+        """Number of pods of the whole job; None where it is not written, may change, or pods are independent."""
+        spec = self.root["spec"]
+        if self.kind == "TrainJob":
+            return spec["trainer"]["numNodes"].number
+        if self.kind == "Job" and spec["completionMode"].text == "Indexed":
+            return spec["completions"].number
+        if self.kind not in _REPLICA_KINDS or spec["elasticPolicy"]:
+            return None
+        return sum(each.replicas for each in pod_templates(self.kind, "", self.root)) or None
 
     @cached_property
     def containers(self) -> list[Container]:
@@ -140,6 +155,11 @@ class Container:
     def env(self) -> dict[str, Value]:
         """Its variables by name: the entries of `env`."""
         return {entry["name"].text: entry for entry in self.value["env"].items}
+
+    @property
+    def command(self) -> Value:
+        """Its command, or its arguments if it has no command: the place of faults of the command line."""
+        return self.value["command"] or self.value["args"]
 
     @cached_property
     def line(self) -> list[str]:

@@ -67,6 +67,12 @@ def procs_of(words: Sequence[str]) -> int | None:
     return int(match[1]) if match else None
 
 
+def node_count_of(words: Sequence[str]) -> int | None:
+    """The number that torchrun's --nnodes gives, None if it gives none, or a range."""
+    match = re.search(r"(?:^|\s)--nnodes[= ]([1-9][0-9]{0,5})(?:\s|$)", " ".join(words))
+    return int(match[1]) if match else None
+
+
 def is_standalone(words: Sequence[str]) -> bool:
     """Tells whether torchrun is started with --standalone."""
     return "--standalone" in words

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
 from windlass.diagnose.lint.pod_templates import RAY_KINDS, Container
 from windlass.diagnose.lint.rule import Subject, rule
-from windlass.diagnose.lint.values import Value
 from windlass.jobs.syntax.command_line import is_standalone, procs_of
 
 _ENV = "https://kubernetes.io/docs/tasks/inject-data-application/define-environment-variable-container/"
@@ -25,7 +24,17 @@ _RENAMED: Mapping[str, str] = MappingProxyType(
         for name in ("NCCL_ASYNC_ERROR_HANDLING", "NCCL_BLOCKING_WAIT", "NCCL_DESYNC_DEBUG", "NCCL_ENABLE_TIMING")
     }
 )
-_EFA_OBSOLETE = ("FI_EFA_USE_DEVICE_RDMA", "FI_EFA_FORK_SAFE")
+_EFA = "https://github.com/aws/aws-ofi-nccl/blob/master/doc/efa-env-var.md"
+_EFA_OBSOLETE: Mapping[str, str] = MappingProxyType(
+    {
+        "FI_EFA_USE_DEVICE_RDMA": "",
+        "FI_EFA_FORK_SAFE": "",
+        "RDMAV_FORK_SAFE": "1",
+        "FI_PROVIDER": "efa",
+        "NCCL_PROTO": "simple",
+    }
+)
+"""Variable → the value that is not needed in a container with EFA; "" for any value, in any container."""
 _DEBUG_LEVELS = ("VERSION", "WARN", "INFO", "TRACE", "ABORT", "NONE")
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh")
 _IMAGE = re.compile(
@@ -99,8 +108,13 @@ def image_missing(container: Container) -> Iterator[Hit]:
 def image_malformed(container: Container) -> Iterator[Hit]:
     """The runtime cannot parse the name: the pod stays at InvalidImageName."""
     image = container.value["image"]
-    if image and "$" not in image.text and "{" not in image.text and not _IMAGE.fullmatch(image.text):
+    if image and not _is_placeholder(image.text) and not _IMAGE.fullmatch(image.text):
         yield image.hit_value(f"{image.text[:80]!r} is no name of an image")
+
+
+def _is_placeholder(text: str) -> bool:
+    """Tells whether a tool or a person fills in the image: ${IMAGE}, <image>, FILLED BY THE OPERATOR."""
+    return any(mark in text for mark in "${<") or re.fullmatch(r"[A-Z]+[A-Z_ -]*", text) is not None
 
 
 @rule(RuleSeverity.ERROR, Subject.CONTAINER, fix="Write a list: [python, train.py].", source=_COMMAND)
@@ -142,8 +156,9 @@ def shell_script_in_words(container: Container) -> Iterator[Hit]:
 @rule(RuleSeverity.ERROR, Subject.CONTAINER, fix="Remove --standalone.", source=_TORCHRUN)
 def torchrun_standalone_on_several_nodes(container: Container) -> Iterator[Hit]:
     """--standalone starts a rendezvous for one node, so each pod trains alone."""
-    if container.pod.is_gang and _pods(container) > 1 and is_standalone(container.words):
-        yield _command(container).hit(f"torchrun --standalone in {_pods(container)} pods")
+    pods = max(container.pod.gang_pods or 1, container.pod.replicas)
+    if container.pod.is_gang and pods > 1 and is_standalone(container.words):
+        yield container.command.hit(f"torchrun --standalone in {pods} pods")
 
 
 @rule(
@@ -156,14 +171,14 @@ def torchrun_processes_differ(container: Container) -> Iterator[Hit]:
     """Ranks beyond the GPUs of the pod share or lack one; GPUs beyond the ranks stay idle."""
     processes = procs_of(container.words)
     if processes and container.gpus and processes != container.gpus:
-        yield _command(container).hit(f"--nproc-per-node {processes} with {container.gpus} GPUs")
+        yield container.command.hit(f"--nproc-per-node {processes} with {container.gpus} GPUs")
 
 
 @rule(RuleSeverity.WARNING, Subject.CONTAINER, fix="Start the script with torchrun.", source=_TORCHRUN)
 def torch_launch_obsolete(container: Container) -> Iterator[Hit]:
     """torch.distributed.launch is deprecated: torchrun replaced it and passes LOCAL_RANK as a variable."""
     if "torch.distributed.launch" in container.words:
-        yield _command(container).hit("torch.distributed.launch was replaced by torchrun")
+        yield container.command.hit("torch.distributed.launch was replaced by torchrun")
 
 
 @rule(RuleSeverity.WARNING, Subject.CONTAINER, fix="Write the new name.", source=_TORCH_NCCL)
@@ -174,17 +189,13 @@ def torch_variable_obsolete(container: Container) -> Iterator[Hit]:
             yield container.env[name]["name"].hit_value(f"{name} is now called {replacement}", replacement)
 
 
-@rule(
-    RuleSeverity.INFO,
-    Subject.CONTAINER,
-    fix="Remove the variable.",
-    source="https://github.com/aws/aws-ofi-nccl/blob/master/doc/efa-env-var.md",
-)
+@rule(RuleSeverity.INFO, Subject.CONTAINER, fix="Remove the variable.", source=_EFA)
 def efa_variable_obsolete(container: Container) -> Iterator[Hit]:
-    """Since libfabric 1.18 the library chooses RDMA and the fork mode itself; the variable is not needed."""
-    for name in _EFA_OBSOLETE:
-        if name in container.env:
-            yield container.env[name]["name"].hit_value(f"{name} is not needed")
+    """Since libfabric 1.18 and version 1.7 of NCCL's plugin they choose this themselves; the setting is not needed."""
+    for name, only in _EFA_OBSOLETE.items():
+        value = container.env[name]["value"].text if name in container.env else ""
+        if value and (not only or (value.lower() == only and "vpc.amazonaws.com/efa" in container.limits)):
+            yield container.env[name]["name"].hit_value(f"{name}={value[:20]} is not needed")
 
 
 @rule(RuleSeverity.WARNING, Subject.CONTAINER, fix=f"Write one of {', '.join(_DEBUG_LEVELS[:4])}.", source=_NCCL)
@@ -257,15 +268,3 @@ def rank_variable_set(container: Container) -> Iterator[Hit]:
         for name in _RANKS:
             if name in container.env and container.env[name]["value"]:
                 yield container.env[name]["name"].hit(f"{name} is set in a {container.pod.kind}")
-
-
-def _pods(container: Container) -> int:
-    """Pods of the job, as far as its templates are written with a number."""
-    pod = container.pod
-    workers = pod.root["spec"].fields.values()
-    counts = [each["replicas"].number or 1 for specs in workers for each in specs.fields.values() if each["template"]]
-    return sum(counts) or pod.replicas
-
-
-def _command(container: Container) -> Value:
-    return container.value["command"] or container.value["args"]

@@ -139,6 +139,27 @@ def invalid_cluster_file(document: Document) -> Iterator[Hit]:
 @rule(
     RuleSeverity.ERROR,
     Subject.DOCUMENT,
+    fix="Correct the field; `windlass explain` shows the fields of queues, policies and reservations.",
+    source=f"{_K8S}/reference/using-api/api-concepts/#field-validation",
+    kinds="Queue SchedulingPolicy Reservation",
+)
+def invalid_windlass_object(document: Document) -> Iterator[Hit]:
+    """The operator of Windlass leaves out a field that it cannot read, or the whole object."""
+    from windlass.jobs.kubernetes.manifests.own_kinds import OWN_KINDS  # noqa: PLC0415 - loads the tables of fields
+    from windlass.jobs.syntax.table_reader import Reader  # noqa: PLC0415
+
+    table = next((each.table for each in OWN_KINDS if each.name == document.kind), ())
+    if document.group != "windlass.dev" or not document.spec.is_map or document.spec.node is None:
+        return
+    reader = Reader(document.text)
+    reader.table(document.spec.node, table, (), f"the spec of a {document.kind}")
+    for problem in reader.problems:
+        yield Hit(problem.place or document.spec.place, problem.message)
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.DOCUMENT,
     fix="Write the served version and adapt its fields.",
     source=f"{_K8S}/reference/using-api/deprecation-guide/",
     kinds=" ".join(sorted({kind for _, kind in _REMOVED})),

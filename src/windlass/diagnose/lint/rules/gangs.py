@@ -1,4 +1,4 @@
-"""Rules about jobs of several pods: Ray clusters, JobSets, indexed Jobs, MPI and the ranks of torchrun."""
+"""Rules about jobs of several pods: Ray clusters, JobSets, indexed Jobs and MPI."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from windlass.diagnose.lint.documents import Document
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
-from windlass.diagnose.lint.pod_templates import Container, PodTemplate
+from windlass.diagnose.lint.pod_templates import Container
 from windlass.diagnose.lint.rule import Subject, rule
 from windlass.diagnose.lint.values import Value
 
@@ -16,8 +16,6 @@ _RAY_JOB = "https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/ray
 _JOB = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
 _JOB_SET = "https://jobset.sigs.k8s.io/docs/concepts/"
 _MPI = "https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/"
-_TORCHRUN = "https://docs.pytorch.org/docs/stable/elastic/run.html"
-_NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 _RAY_KINDS = "RayCluster RayJob RayService"
 
 
@@ -160,71 +158,3 @@ def mpi_ranks_exceed_slots(document: Document) -> Iterator[Hit]:
         total = slots * (workers[0].replicas + (document.spec["runLauncherAsWorker"].text == "true"))
         if found and int(found[1]) > total and "oversubscribe" not in line and "mpirun" in line and specs:
             yield container.value["command"].hit(f"mpirun starts {found[1]} ranks; there are {total} slots")
-
-
-def _pods_of(container: Container) -> int | None:
-    """Number of pods of the job, None where it is not written or may change."""
-    pod = container.pod
-    if pod.root.at("spec", "elasticPolicy") or not pod.is_gang:
-        return None
-    if pod.kind == "TrainJob":
-        return pod.spec["trainer"]["numNodes"].number
-    specs = [each for group in pod.root["spec"].fields.values() for each in group.fields.values() if each["template"]]
-    return sum(each["replicas"].number or 1 for each in specs) or None
-
-
-@rule(
-    RuleSeverity.ERROR,
-    Subject.CONTAINER,
-    fix="Write the number of pods, or leave --nnodes to the operator.",
-    source=_TORCHRUN,
-)
-def torchrun_nodes_differ(container: Container) -> Iterator[Hit]:
-    """The rendezvous waits for exactly so many nodes: with fewer pods it times out, with more some are left out."""
-    found = re.search(r"(?:^|\s)--nnodes[= ]([0-9]+)(?:\s|$)", " ".join(container.words))
-    pods = _pods_of(container)
-    if found and pods and int(found[1]) != pods:
-        yield _command(container).hit(f"--nnodes {found[1]} in a job of {pods} pods")
-
-
-@rule(
-    RuleSeverity.ERROR,
-    Subject.CONTAINER,
-    fix="Write the name of the first pod, or leave it to the operator.",
-    source=_TORCHRUN,
-)
-def torchrun_address_of_itself(container: Container) -> Iterator[Hit]:
-    """Each pod waits for the others at its own address, until the rendezvous times out."""
-    line = " ".join(container.words)
-    found = re.search(r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ](localhost|127\.0\.0\.1)", line)
-    if found and (_pods_of(container) or 1) > 1:
-        yield _command(container).hit(f"{found[1]} as the address in a job of {_pods_of(container)} pods")
-
-
-@rule(
-    RuleSeverity.ERROR,
-    Subject.CONTAINER,
-    fix="Leave --node-rank to the operator, or take it from the pod's index.",
-    source=_TORCHRUN,
-)
-def torchrun_rank_constant(container: Container) -> Iterator[Hit]:
-    """All pods of the template then have the same rank, and the rendezvous fails."""
-    found = re.search(r"(?:^|\s)--node[-_]rank[= ]([0-9]+)(?:\s|$)", " ".join(container.words))
-    if found and container.pod.is_gang and container.pod.replicas > 1:
-        yield _command(container).hit(f"--node-rank {found[1]} in {container.pod.replicas} pods")
-
-
-@rule(
-    RuleSeverity.ERROR, Subject.POD, fix="Write the interface between the nodes, or remove the variable.", source=_NCCL
-)
-def socket_interface_local(pod: PodTemplate) -> Iterator[Hit]:
-    """The loopback interface does not reach other pods: the ranks cannot connect."""
-    for container in pod.containers if pod.is_gang else ():
-        for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
-            value = container.env[name]["value"] if name in container.env else None
-            if value and value.text in ("lo", "=lo") and (_pods_of(container) or 1) > 1:
-                yield value.hit_value(f"{name}={value.text}")
-
-
-def _command(container: Container) -> Value:
-    return container.value["command"] or container.value["args"]

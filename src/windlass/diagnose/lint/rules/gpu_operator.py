@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from windlass.diagnose.lint.documents import DEVICE_PLUGIN, MIG_PARTED, Document
+from windlass.core.model.mig import GEOMETRIES, Geometry, Profile
+from windlass.diagnose.lint.documents import DEVICE_PLUGIN, MIG_PARTED, Document, Documents
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
 from windlass.diagnose.lint.rule import Subject, rule
 from windlass.diagnose.lint.values import Value
@@ -137,6 +138,42 @@ def device_plugin_flag_value(document: Document) -> Iterator[Hit]:
                 yield each.hit_value(f"{name}: {each.text[:40]!r} is none of {', '.join(known)}")
 
 
+@rule(
+    RuleSeverity.WARNING,
+    Subject.DOCUMENT,
+    fix="Remove the field; renameByDefault: true adds .shared to the names.",
+    source=f"{_PLUGIN}#shared-access-to-gpus",
+    kinds=DEVICE_PLUGIN,
+)
+def sharing_field_ignored(document: Document) -> Iterator[Hit]:
+    """The device plugin ignores names and selections of devices: all GPUs are shared under their own name."""
+    for _, resource in _shared(document):
+        rename, chosen, usual = resource["rename"], resource["devices"], f"{resource['name'].text}.shared"
+        if rename and rename.text != usual:
+            yield rename.hit("rename has no effect")
+        if chosen and chosen.text != "all":
+            yield chosen.hit("devices has no effect")
+    if document.root["resources"].fields:
+        yield document.root["resources"].hit("resources has no effect")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.INPUT,
+    fix="Write a key of the ConfigMap, or add the configuration there.",
+    source=f"{_OPERATOR}/gpu-sharing.html",
+)
+def cluster_policy_config_unknown(documents: Documents) -> Iterator[tuple[Document, Hit]]:
+    """The key names the configuration of nodes without a label of their own; the operand fails without it."""
+    for policy in documents.of("ClusterPolicy"):
+        for part in ("devicePlugin", "migManager"):
+            config = policy.spec.at(part, "config")
+            maps = documents.named("ConfigMap", config["name"].text)
+            key = config["default"]
+            if key.text and len(maps) == 1 and key.text not in maps[0].root["data"].fields:
+                yield policy, key.hit_value(f"the ConfigMap {maps[0].name[:60]!r} has no key {key.text[:60]!r}")
+
+
 def _layouts(document: Document) -> Iterator[Value]:
     for config in document.root["mig-configs"].fields.values():
         yield from config.items
@@ -172,6 +209,38 @@ def mig_devices_exceed_gpu(document: Document) -> Iterator[Hit]:
         slices = sum(int(found[1]) * count for found, count in sizes if found)
         if slices > _SLICES_OF_GPU:
             yield devices.hit(f"the devices have {slices} compute slices")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.DOCUMENT,
+    fix="Combine profiles as nvidia-smi mig -lgipp lists their places.",
+    source=f"{_MIG_GUIDE}#supported-mig-profiles",
+    kinds=MIG_PARTED,
+)
+def mig_layout_impossible(document: Document) -> Iterator[Hit]:
+    """Devices begin at certain slices of the memory: no GPU has room for these together, so mig-parted fails."""
+    for layout in _layouts(document):
+        counts = {name: count.number or 0 for name, count in layout["mig-devices"].fields.items()}
+        wanted = [name for name, count in counts.items() for _ in range(min(count, _SLICES_OF_GPU + 1))]
+        fitting = [each for each in GEOMETRIES.values() if all(_profile(each, name) for name in wanted)]
+        slices = sum(int(name[0]) for name in wanted if name[0].isdecimal())
+        is_known = wanted and fitting and slices <= _SLICES_OF_GPU
+        if is_known and not any(_is_placed(each, wanted, each.whole) for each in fitting):
+            yield layout["mig-devices"].hit(f"{', '.join(wanted)} find no places on {fitting[0].model}")
+
+
+def _profile(geometry: Geometry, name: str) -> Profile | None:
+    return geometry.profile(f"mig-{name}")
+
+
+def _is_placed(geometry: Geometry, wanted: list[str], free: int) -> bool:
+    """Tells whether devices find places in the free slices of a GPU, each at one of the starts of its profile."""
+    if not wanted:
+        return True
+    profile = _profile(geometry, wanted[0])
+    places = [profile.bits(start) for start in profile.starts] if profile else []
+    return any(free & bits == bits and _is_placed(geometry, wanted[1:], free - bits) for bits in places)
 
 
 @rule(

@@ -42,7 +42,7 @@ _ANNOTATIONS: Mapping[str, str] = MappingProxyType(
 
 
 def _is_template(text: str) -> bool:
-    return "$" in text or "{" in text or "<" in text
+    return any(mark in text for mark in "${<") or re.fullmatch(r"[A-Z]+_[A-Z_]*", text) is not None
 
 
 def _maps(document: Document, name: str) -> Iterator[Value]:

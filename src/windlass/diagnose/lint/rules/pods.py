@@ -27,6 +27,7 @@ _NODE_LABELS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Removed or deprecated label of nodes → the label that replaced it."""
+_LOADERS = re.compile(r"\s--(?:num|data|dataloader|loader)[-_](?:num[-_])?workers[= ]([1-9][0-9]{0,3})(?=\s|$)")
 _MASTER = "node-role.kubernetes.io/master"
 
 
@@ -166,19 +167,6 @@ def toleration_malformed(pod: PodTemplate) -> Iterator[Hit]:
 
 @rule(
     RuleSeverity.WARNING,
-    Subject.POD,
-    fix="Write terminationGracePeriodSeconds: 30 or more.",
-    source=f"{_K8S}/concepts/workloads/pods/pod-lifecycle/#pod-termination",
-)
-def grace_period_zero(pod: PodTemplate) -> Iterator[Hit]:
-    """Without a grace period the ranks get SIGKILL at once and cannot save a checkpoint."""
-    grace = pod.spec["terminationGracePeriodSeconds"]
-    if pod.is_gang and grace.text == "0":
-        yield grace.hit_value("terminationGracePeriodSeconds: 0 in a training job")
-
-
-@rule(
-    RuleSeverity.WARNING,
     Subject.CONTAINER,
     fix="Mount an emptyDir with medium: Memory at /dev/shm.",
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html#shared-memory",
@@ -186,9 +174,13 @@ def grace_period_zero(pod: PodTemplate) -> Iterator[Hit]:
 def shared_memory_missing(container: Container) -> Iterator[Hit]:
     """Without a volume /dev/shm has 64 MiB; NCCL and the data loaders of several ranks need more."""
     mounts = [each["mountPath"].text.rstrip("/") for each in container.value["volumeMounts"].items]
-    several = container.gpus > 1 and (procs_of(container.words) or 1) > 1
-    if several and "/dev/shm" not in mounts and container.pod.spec["hostIPC"].text != "true":  # noqa: S108
+    if "/dev/shm" in mounts or container.pod.spec["hostIPC"].text == "true" or not container.gpus:  # noqa: S108
+        return
+    workers = _LOADERS.search(" ".join(container.words))
+    if container.gpus > 1 and (procs_of(container.words) or 1) > 1:
         yield container.value.hit(f"{container.gpus} ranks share a /dev/shm of 64 MiB")
+    elif workers:
+        yield container.value.hit(f"{workers[1]} workers of the data loader share a /dev/shm of 64 MiB")
 
 
 @rule(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from windlass.diagnose.lint.documents import Document, Documents
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
+from windlass.diagnose.lint.pod_templates import PodTemplate
 from windlass.diagnose.lint.rule import Subject, rule
 from windlass.diagnose.lint.values import Value
 
@@ -119,16 +120,77 @@ def kueue_label_in_template(document: Document) -> Iterator[Hit]:
 )
 def kueue_resource_not_covered(documents: Documents) -> Iterator[tuple[Document, Hit]]:
     """A workload with a resource that its queue does not cover is never admitted."""
-    queues = {each.name: each for each in documents.of("ClusterQueue")}
-    locals_ = {(each.namespace, each.name): each.spec["clusterQueue"].text for each in documents.of("LocalQueue")}
-    for document in documents.documents:
-        name = document.root.at("metadata", "labels")[_QUEUE_NAME]
-        queue = queues.get(locals_.get((document.namespace, name.text), ""))
-        covered = {each for group in _groups(queue) for each in group["coveredResources"].texts} if queue else set()
-        for container in (each for pod in document.pods for each in pod.containers) if queue else ():
+    for document, queue in _queued(documents):
+        covered = {each for group in _groups(queue) for each in group["coveredResources"].texts}
+        for container in (each for pod in document.pods for each in pod.containers):
             for resource, value in container.requests.items() or container.limits.items():
                 if resource not in covered:
-                    yield document, value.hit(f"the queue {name.text[:60]!r} does not cover {resource[:60]}")
+                    yield document, value.hit(f"the queue {queue.name[:60]!r} does not cover {resource[:60]}")
+
+
+@rule(
+    RuleSeverity.INFO,
+    Subject.INPUT,
+    fix=f"Write the label {_QUEUE_NAME} into the metadata of the job.",
+    source="https://kueue.sigs.k8s.io/docs/tasks/run/jobs/",
+)
+def kueue_label_missing(documents: Documents) -> Iterator[tuple[Document, Hit]]:
+    """Kueue leaves a job without the label alone: it starts at once, and past the quota of its namespace."""
+    queues = documents.by_place("LocalQueue")
+    for document in documents.of(*_JOBS.split()) if queues else ():
+        if not queues.get((document.text.source, document.namespace)) or document.group == "batch.volcano.sh":
+            continue
+        labels = [
+            document.root.at("metadata", "labels"),
+            *(each.template.at("metadata", "labels") for each in document.pods),
+        ]
+        if document.pods and not any(each[_QUEUE_NAME] for each in labels):
+            yield document, document.root.at("metadata", "name").hit(f"{document.kind} without a queue")
+
+
+@rule(
+    RuleSeverity.WARNING,
+    Subject.INPUT,
+    fix="Add the toleration to the pods, or to spec.tolerations of the flavor.",
+    source=f"{_KUEUE}/resource_flavor/",
+)
+def kueue_taint_not_tolerated(documents: Documents) -> Iterator[tuple[Document, Hit]]:
+    """Kueue admits a job to a flavor only if its pods tolerate the taints of the flavor's nodes."""
+    for document, queue in _queued(documents):
+        names = {each["name"].text for group in _groups(queue) for each in group["flavors"].items}
+        flavors = [each for name in names for each in documents.named("ResourceFlavor", name)]
+        for pod in document.pods if len(flavors) == len(names) else ():
+            taints = [_untolerated(each, pod) for each in flavors]
+            if taints and all(taints):
+                place = pod.spec["tolerations"] or pod.spec
+                yield document, place.hit(f"no toleration of {taints[0][:60]}, the taint of {flavors[0].name[:60]!r}")
+                break
+
+
+def _untolerated(flavor: Document, pod: PodTemplate) -> str:
+    """The key of a taint of a flavor that neither its own tolerations nor those of a pod admit; "" without one."""
+    tolerations = [*flavor.spec["tolerations"].items, *pod.spec["tolerations"].items]
+    for taint in flavor.spec["nodeTaints"].items:
+        is_tolerated = any(
+            each["key"].text in ("", taint["key"].text)
+            and each["effect"].text in ("", taint["effect"].text)
+            and (each["operator"].text == "Exists" or each["value"].text == taint["value"].text)
+            for each in tolerations
+        )
+        if taint["effect"].text != "PreferNoSchedule" and not is_tolerated:
+            return taint["key"].text
+    return ""
+
+
+def _queued(documents: Documents) -> Iterator[tuple[Document, Document]]:
+    """Each job whose label names a LocalQueue of the input, with the ClusterQueue of that."""
+    queues = {each.name: each for each in documents.of("ClusterQueue")}
+    locals_ = {(each.namespace, each.name): each.spec["clusterQueue"].text for each in documents.of("LocalQueue")}
+    for document in documents.documents if queues else ():
+        name = document.root.at("metadata", "labels")[_QUEUE_NAME].text
+        queue = queues.get(locals_.get((document.namespace, name), ""))
+        if queue:
+            yield document, queue
 
 
 def _is_volcano(document: Document) -> bool:

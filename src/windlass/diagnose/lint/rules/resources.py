@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from windlass.core.model.mig import geometry_of
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
-from windlass.diagnose.lint.pod_templates import GPU_RESOURCES, Container
+from windlass.diagnose.lint.pod_templates import GPU_RESOURCES, Container, PodTemplate
 from windlass.diagnose.lint.rule import Subject, rule
 from windlass.diagnose.lint.values import Value
 from windlass.jobs.kubernetes.pods.quantities import amount
@@ -21,6 +22,10 @@ _MISSPELT: Mapping[str, str] = MappingProxyType(
             ("nvidia.com/gpus", "nvidia/gpu", "nvidia.com/GPU", "nvidia.com.gpu", "gpu", "gpus"), "nvidia.com/gpu"
         ),
         **dict.fromkeys(("amd.com/gpus", "amd/gpu"), "amd.com/gpu"),
+        **dict.fromkeys(
+            ("amazonaws.com/efa", "aws.amazon.com/efa", "k8s.amazonaws.com/efa", "vpc.amazonaws.com/efas"),
+            "vpc.amazonaws.com/efa",
+        ),
     }
 )
 _BYTES = ("memory", "ephemeral-storage")
@@ -113,6 +118,35 @@ def mig_and_whole_gpu(container: Container) -> Iterator[Hit]:
     ]
     if len(kinds) > 1:
         yield kinds[1].hit(f"{kinds[0].name} and {kinds[1].name} in one container")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.POD,
+    fix="Write a profile of the GPU, as nvidia-smi mig -lgip lists it, or select another GPU.",
+    source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/#supported-mig-profiles",
+)
+def mig_profile_of_other_gpu(pod: PodTemplate) -> Iterator[Hit]:
+    """The selected GPU has no such profile, so that no node has the resource and the pod waits for ever."""
+    geometry = geometry_of(pod.spec["nodeSelector"]["nvidia.com/gpu.product"].text)
+    for value in (each for one in pod.containers for each in one.limits.values()) if geometry else ():
+        found = re.fullmatch(r"nvidia\.com/(mig-[1-7]g\.[0-9]+gb)(\.shared)?", value.name)
+        if found and geometry and geometry.profile(found[1]) is None:
+            yield value.hit(f"{geometry.model} has no profile {found[1].removeprefix('mig-')}")
+
+
+@rule(
+    RuleSeverity.WARNING,
+    Subject.CONTAINER,
+    fix="Request whole GPUs for ranks that use NCCL.",
+    source="https://github.com/NVIDIA/nccl/issues/1716",
+)
+def mig_in_gang(container: Container) -> Iterator[Hit]:
+    """MIG devices have no NVLink and no direct access to each other; NCCL refuses two of one GPU, but for new ones."""
+    devices = [value for value in container.limits.values() if _MIG.fullmatch(value.name)]
+    pods = container.pod.gang_pods or 1
+    if devices and container.pod.is_gang and (pods > 1 or sum(each.number or 0 for each in devices) > 1):
+        yield devices[0].hit(f"{devices[0].name} in a job of {pods} pods")
 
 
 @rule(

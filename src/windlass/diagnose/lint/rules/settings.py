@@ -57,6 +57,27 @@ _ALLOCATOR_OPTIONS = frozenset(
 _INSTANCE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 _DEVICES: Mapping[str, str] = MappingProxyType({"nvidia.com/gpu": "gpus", "vpc.amazonaws.com/efa": "adapters"})
 """Resource → the field of `Instance` with their number."""
+_INVENTED = ("NCCL_TIMEOUT", "NCCL_TIMEOUT_MS", "NCCL_TIMEOUT_SECONDS", "NCCL_COMM_TIMEOUT", "NCCL_SOCKET_TIMEOUT")
+_REMOVED = ("NCCL_IB_CUDA_SUPPORT", "NCCL_LL_THRESHOLD", "NCCL_SINGLE_RING_THRESHOLD", "NCCL_TREE_THRESHOLD")
+"""Variables that the library of NCCL 2.29 no longer contains."""
+_DEBUGGING: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "NCCL_CHECK_POINTERS": ("1", "checks each pointer of every call"),
+        "NCCL_DEBUG": ("TRACE", "writes a line for every operation"),
+        "NCCL_P2P_DISABLE": ("1", "makes GPUs of a node exchange data through the memory of the host"),
+        "NCCL_SHM_DISABLE": ("1", "makes GPUs of a node exchange data through the network"),
+        "TORCH_DISTRIBUTED_DEBUG": ("DETAIL", "checks every collective with another one before it"),
+    }
+)
+"""Variable → its value for debugging, and what that does."""
+_RECORDER: Mapping[str, str] = MappingProxyType(
+    {
+        "TORCH_NCCL_TRACE_BUFFER_SIZE": "TORCH_FR_BUFFER_SIZE",
+        "TORCH_NCCL_TRACE_CPP_STACK": "TORCH_FR_CPP_STACK",
+        "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "TORCH_FR_DUMP_TEMP_FILE",
+    }
+)
+_EFA = "vpc.amazonaws.com/efa"
 _SIMILAR = 0.92
 """Share of equal characters: one letter in twelve may differ."""
 
@@ -68,6 +89,62 @@ def nccl_variable_misspelt(container: Container) -> Iterator[Hit]:
         if name.startswith("NCCL_") and name not in _VARIABLES:
             for close in get_close_matches(name[:80], sorted(_VARIABLES), 1, _SIMILAR):
                 yield entry["name"].hit_value(f"NCCL has no {name[:60]}; it has {close}", close)
+
+
+@rule(
+    RuleSeverity.WARNING,
+    Subject.CONTAINER,
+    fix="Remove it; write the timeout in init_process_group(timeout=…), or --ddp-timeout of the trainer.",
+    source=_NCCL,
+)
+def nccl_variable_invented(container: Container) -> Iterator[Hit]:
+    """No version of NCCL has the variable: the timeout of collectives is an argument of PyTorch."""
+    for name in _INVENTED:
+        if name in container.env:
+            yield container.env[name]["name"].hit_value(f"NCCL has no {name}")
+
+
+@rule(RuleSeverity.WARNING, Subject.CONTAINER, fix="Remove the variable.", source=_NCCL)
+def nccl_variable_removed(container: Container) -> Iterator[Hit]:
+    """NCCL removed the variable, so that the setting has no effect; it chooses the algorithm itself."""
+    for name in _REMOVED:
+        if name in container.env:
+            yield container.env[name]["name"].hit_value(f"NCCL 2.29 has no {name}")
+
+
+@rule(
+    RuleSeverity.WARNING,
+    Subject.CONTAINER,
+    fix="Remove NCCL_NET; the plugin of the image is found by itself.",
+    source="https://github.com/aws/aws-ofi-nccl",
+)
+def nccl_net_of_efa(container: Container) -> Iterator[Hit]:
+    """NCCL compares NCCL_NET with the name of its plugin, and that of EFA is Libfabric: initialization fails."""
+    value = container.env.get("NCCL_NET")
+    if value and value["value"].text.lower() in ("efa", "aws", "aws-ofi-nccl"):
+        yield value["value"].hit_value(f"NCCL_NET={value['value'].text}")
+
+
+@rule(RuleSeverity.INFO, Subject.CONTAINER, fix="Remove it once the error is found.", source=_NCCL)
+def debug_variable_left(container: Container) -> Iterator[Hit]:
+    """The setting is for debugging, and makes every step slower."""
+    for name, (wanted, effect) in _DEBUGGING.items():
+        value = container.env[name]["value"] if name in container.env else None
+        if value and value.text.upper() == wanted:
+            yield value.hit_value(f"{name}={value.text} {effect}")
+
+
+@rule(
+    RuleSeverity.INFO,
+    Subject.CONTAINER,
+    fix="Write the new name, if the image has a version of PyTorch that knows it.",
+    source="https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html",
+)
+def flight_recorder_renamed(container: Container) -> Iterator[Hit]:
+    """PyTorch renamed the variables of its flight recorder; the old names still work."""
+    for name, new in _RECORDER.items():
+        if name in container.env:
+            yield container.env[name]["name"].hit_value(f"{name} is now called {new}")
 
 
 @rule(RuleSeverity.WARNING, Subject.CONTAINER, fix="Write pairs of a known option and its value.", source=_ALLOCATOR)
@@ -115,6 +192,20 @@ def devices_exceed_instance(pod: PodTemplate) -> Iterator[Hit]:
         total = sum(int(each.text) for each in wanted if each.text.isdecimal())
         if instance and has_figures and total > getattr(instance, field):
             yield wanted[-1].hit_value(f"{total} {resource}; {instance.name} has {getattr(instance, field)}")
+
+
+@rule(
+    RuleSeverity.INFO,
+    Subject.CONTAINER,
+    fix="Request all adapters of the machine with all of its GPUs.",
+    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html",
+)
+def efa_below_instance(container: Container) -> Iterator[Hit]:
+    """The container has all GPUs of the machine and a part of its network, so that collectives are slower."""
+    instance, adapters = _instance(container.pod.spec["nodeSelector"]), container.limits.get(_EFA)
+    count = adapters.number if adapters else None
+    if instance and adapters and count and container.gpus == instance.gpus and count < instance.adapters:
+        yield adapters.hit_value(f"{count} of the {instance.adapters} adapters of {instance.name}")
 
 
 def _instance(selector: Value) -> Instance | None:

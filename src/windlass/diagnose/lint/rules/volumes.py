@@ -18,6 +18,7 @@ _MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
 _SHM = "/dev/shm"  # noqa: S108 - a path of containers
 _KINDS = "configMap secret projected downwardAPI"
 _MAX_MODE = 0o777
+_CHECKPOINT = re.compile(r"(?i)checkpoint|ckpt")
 
 
 def _volumes(pod: PodTemplate) -> dict[str, Value]:
@@ -102,6 +103,57 @@ def shared_memory_above_limit(container: Container) -> Iterator[Hit]:
         size = volume.at("emptyDir", "sizeLimit")
         if limit and size and volume.at("emptyDir", "medium").text == "Memory" and 0 < _bytes(limit) <= _bytes(size):
             yield size.hit_value(f"sizeLimit {size.text} with a memory limit of {limit.text}")
+
+
+@rule(
+    RuleSeverity.INFO,
+    Subject.CONTAINER,
+    fix="Write sizeLimit in the emptyDir, or a memory limit of the container.",
+    source=f"{_VOLUMES}#emptydir",
+)
+def shared_memory_unlimited(container: Container) -> Iterator[Hit]:
+    """Without a limit files at /dev/shm fill the memory of the node, and the kubelet evicts other pods."""
+    for volume in _shared_memory(container):
+        directory = volume["emptyDir"]
+        is_limited = directory["sizeLimit"] or container.limits.get("memory")
+        if directory["medium"].text == "Memory" and container.gpus and not is_limited:
+            yield volume["name"].hit(f"the volume {volume['name'].text[:60]!r} at {_SHM} has no limit")
+
+
+@rule(
+    RuleSeverity.WARNING,
+    Subject.POD,
+    fix="Mount an emptyDir with medium: Memory instead.",
+    source=f"{_VOLUMES}#hostpath",
+)
+def shared_memory_of_node(pod: PodTemplate) -> Iterator[Hit]:
+    """All pods of the node then share one /dev/shm: files of ended ranks fill it until the node restarts."""
+    for volume in pod.spec["volumes"].items if pod.kind != "DaemonSet" else ():
+        path = volume.at("hostPath", "path")
+        if path.text.rstrip("/") == _SHM:
+            yield path.hit_value(f"the volume {volume['name'].text[:60]!r} is {_SHM} of the node")
+
+
+@rule(
+    RuleSeverity.WARNING,
+    Subject.CONTAINER,
+    fix="Write checkpoints to a persistentVolumeClaim or to object storage.",
+    source=f"{_VOLUMES}#emptydir",
+)
+def checkpoint_on_empty_dir(container: Container) -> Iterator[Hit]:
+    """An emptyDir ends with its pod: a restarted pod begins without a checkpoint."""
+    volumes = _volumes(container.pod)
+    for mount in container.value["volumeMounts"].items:
+        path, volume = mount["mountPath"].text.rstrip("/"), volumes.get(mount["name"].text)
+        is_temporary = volume is not None and "emptyDir" in volume.fields and path not in ("", _SHM)
+        if is_temporary and (_CHECKPOINT.search(path) or _is_written_to(container.words, path)):
+            yield mount["mountPath"].hit_value(f"{path[:60]} is an emptyDir")
+
+
+def _is_written_to(words: list[str], path: str) -> bool:
+    """Tells whether an option of the command line puts checkpoints below a path."""
+    found = re.findall(r"--[a-z_-]*(?:checkpoint|ckpt)[a-z_-]*(?:dir|path|folder)[= ](/\S+)", " ".join(words))
+    return any(each == path or each.startswith(f"{path}/") for each in found)
 
 
 def _shared_memory(container: Container) -> Iterator[Value]:
