@@ -96,6 +96,11 @@ def find_stall(group: ProcessGroup) -> HangFinding | None:
         return _finding("flight-rank-without-dump", text, values, group, group.without_dump, calls)
     if len(calls) < len(group.members):  # lost from a full buffer
         return None
+    if not group.has_all_members:
+        text = (
+            f"{_PREFIX}: rank {values['waiting']} waits in {_operation(values)}; the group's members are not recorded"
+        )
+        return _finding("flight-group-of-unknown-members", text, values, group, (), calls)
     text = f"{_PREFIX}: all ranks entered {_operation(values)}; not completed on rank {values['waiting']}"
     return _finding("flight-stalled-collective", text, values, group, (), calls)
 

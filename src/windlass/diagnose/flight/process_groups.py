@@ -50,6 +50,8 @@ class ProcessGroup:
     """Global ranks, in the order of their ranks in the group."""
     histories: Mapping[int, RankHistory]
     """By global rank."""
+    has_all_members: bool = True
+    """Whether the members are known; otherwise they are the ranks that have called something in the group."""
 
     @property
     def title(self) -> str:
@@ -92,10 +94,11 @@ def _build_group(
     key: _Key, called: Mapping[int, Sequence[FlightEntry]], dumps: Mapping[int, FlightDump], world: int
 ) -> ProcessGroup:
     backend, name, description, ranks = key
+    has_all_members = bool(ranks) or description == _DEFAULT_GROUP
     if not ranks:  # gloo lists no members
         ranks = tuple(range(world)) if description == _DEFAULT_GROUP else tuple(sorted(called))
     histories = {rank: _build_history(dumps[rank], called.get(rank, ())) for rank in ranks if rank in dumps}
-    return ProcessGroup(backend, name, description, ranks, histories)
+    return ProcessGroup(backend, name, description, ranks, histories, has_all_members)
 
 
 def _build_history(dump: FlightDump, entries: Sequence[FlightEntry]) -> RankHistory:
