@@ -13,6 +13,7 @@ from windlass.diagnose.flight.findings import (
     describe_last,
     describe_place,
     describe_ranks,
+    describe_stack,
 )
 from windlass.diagnose.flight.process_groups import Calls, ProcessGroup, RankHistory
 from windlass.diagnose.flight.records import FlightEntry, Progress, TensorSet
@@ -63,10 +64,11 @@ def find_missing_rank(group: ProcessGroup) -> HangFinding | None:
         "missing": describe_ranks(missing),
         "waiting": describe_ranks(waiting),
         "last": describe_last(group.histories[missing[0]]),
+        "now": describe_stack(group.histories[missing[0]]),
     }
     text = (
         f"{_PREFIX}: rank {values['missing']} did not enter {_operation(values)}; waiting: rank {values['waiting']}; "
-        f"last operation of rank {missing[0]}: {values['last']}"
+        f"last operation of rank {missing[0]}: {values['last']}; its stack: {values['now']}"
     )
     return _finding("flight-missing-rank", text, values, group, missing, calls)
 

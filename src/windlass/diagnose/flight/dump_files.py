@@ -32,15 +32,18 @@ class DumpFiles:
 
 def read_dump_files(paths: Iterable[Path]) -> DumpFiles:
     """Returns the dumps of the latest attempt among these files; other files are left out."""
-    dumps: list[tuple[int, FlightDump]] = []
+    dumps: list[FlightDump] = []
     found, problems = set(), []
-    for path in sorted(paths):
+    paths = sorted(paths)
+    latest = max((_attempt_of(path) for path in paths), default=0)
+    for path in paths:
         try:
             data, written_ns = _read_candidate(path)
             if not data:
                 continue
             found.add(path)
-            dumps.append((_attempt_of(path), parse_dump(data, _rank_of(path), str(path), written_ns)))
+            if _attempt_of(path) == latest:
+                dumps.append(parse_dump(data, _rank_of(path), str(path), written_ns))
         except DumpError as error:
             found.add(path)
             problems.append(f"{wire.escape_line(str(path))} {error}")
@@ -78,11 +81,10 @@ def _attempt_of(path: Path) -> int:
     return int(found[-1]) if found else 0
 
 
-def _choose(dumps: Sequence[tuple[int, FlightDump]]) -> list[FlightDump]:
-    """The newest dump of each rank and backend in the latest attempt, joined to one of each rank."""
-    latest = max((attempt for attempt, _ in dumps), default=0)
+def _choose(dumps: Sequence[FlightDump]) -> list[FlightDump]:
+    """The newest dump of each rank and backend, joined to one of each rank."""
     newest: dict[int, dict[str, FlightDump]] = defaultdict(dict)
-    for dump in sorted((dump for attempt, dump in dumps if attempt == latest), key=_age):
+    for dump in sorted(dumps, key=_age):
         for backend in {entry.backend for entry in dump.entries} or {""}:
             newest[dump.rank][backend] = dump
     return [_join(each) for _, each in sorted(newest.items())]

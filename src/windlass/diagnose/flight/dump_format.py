@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from windlass import wire
 from windlass.diagnose.flight.plain_pickle import load_plain
+from windlass.diagnose.flight.program_frames import program_frame
 from windlass.diagnose.flight.records import (
     DumpError,
     FlightDump,
@@ -30,9 +31,6 @@ _MAX_DIMENSIONS = 64
 _MAX_TENSORS = 4096
 _TRANSFER = re.compile(r"(send|recv) (\d{1,7})(?:->|<-)(\d{1,7})\Z")
 _PICKLE_START = re.compile(rb"\x80[\x02-\x05]")
-_FOREIGN_PACKAGES = ("-packages/", "/lib/python3", "<frozen")
-_LIBRARY_PATHS = ("-packages/torch/", "/windlass/train/", "/windlass/agent/", "<frozen")
-"""Parts of the paths of frames that a user's program has no influence on."""
 
 
 def is_dump(data: bytes) -> bool:
@@ -101,9 +99,10 @@ def _parse_entry(entry: Any) -> FlightEntry:
         _tensors(entry, "output_sizes", "output_dtypes"),
         _progress(entry),
         _integer(entry, "time_created_ns"),
-        _program_frame(entry.get("frames", [])),
+        program_frame(_frames(entry.get("frames", []))),
         transfer,
         is_p2p,
+        _text(entry, "thread_id"),
     )
 
 
@@ -141,20 +140,12 @@ def _shape(shape: Any, field: str) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _program_frame(frames: Any) -> SourceFrame | None:
-    """Returns the innermost frame of the program, or of a library of it if all frames are of libraries."""
+def _frames(frames: Any) -> Iterator[SourceFrame]:
     if not isinstance(frames, list):
         raise DumpError("has an entry whose frames are no list: take the dump again")
-    own = [each for each in frames if isinstance(each, dict) and not _is_of(each, _LIBRARY_PATHS)]
-    chosen = next((each for each in own if not _is_of(each, _FOREIGN_PACKAGES)), own[0] if own else None)
-    if chosen is None:
-        return None
-    return SourceFrame(_text(chosen, "name"), _text(chosen, "filename"), _integer(chosen, "line"))
-
-
-def _is_of(frame: Json, paths: Sequence[str]) -> bool:
-    file = frame.get("filename")
-    return not isinstance(file, str) or any(path in file for path in paths)
+    for each in frames:
+        if isinstance(each, dict):
+            yield SourceFrame(_text(each, "name"), _text(each, "filename"), _integer(each, "line"))
 
 
 def _integer(fields: Json, name: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from windlass.diagnose.diagnosis import EvidenceLine
@@ -12,6 +12,8 @@ from windlass.diagnose.flight.analysis import analyse_dumps
 from windlass.diagnose.flight.dump_files import read_dump_files
 from windlass.diagnose.flight.findings import HangFinding
 from windlass.diagnose.flight.heartbeats import find_last_rank
+from windlass.diagnose.flight.stack_files import read_stack_files
+from windlass.diagnose.flight.stack_findings import find_in_stack
 from windlass.diagnose.flight.status_files import read_status_files
 
 _NS_PER_MS = 1_000_000
@@ -31,17 +33,18 @@ class HangEvidence:
 def read_hang_evidence(paths: Iterable[Path], expected_ranks: int | None = None) -> HangEvidence:
     """Returns the facts of dumps and rank status files among these files. `expected_ranks`: ranks of the job."""
     paths = list(paths)
-    # 1. flight recorders
-    files = read_dump_files(paths)
-    report = analyse_dumps(files.dumps, expected_ranks)
-    # 2. heartbeats, up to the time at which anything was written
-    statuses = read_status_files(paths)
+    # 1. dumps, heartbeats and stacks of the latest attempt
+    files, statuses = read_dump_files(paths), read_status_files(paths)
+    stacks = read_stack_files(paths, files.dumps, statuses.nodes)
+    # 2. what waits for what
+    report = analyse_dumps([replace(dump, stack=stacks.get(dump.rank)) for dump in files.dumps], expected_ranks)
+    missing = {rank: finding for finding in report.findings for rank in finding.ranks}
+    # 3. work of the ranks that the others wait for, up to the time at which anything was written
+    busy = [find_in_stack(rank, stacks[rank], each.time_ns) for rank, each in missing.items() if rank in stacks]
     written_ms = max((dump.written_ns // _NS_PER_MS for dump in files.dumps), default=0)
-    suspects = {rank for finding in report.findings for rank in finding.ranks}
-    behind = find_last_rank(statuses.ranks, max(statuses.written_ms, written_ms), suspects)
-    # 3. facts
-    findings = [*report.findings, *([behind] if behind else [])]
-    facts = [fact_of(finding) for finding in findings]
+    behind = find_last_rank(statuses.ranks, max(statuses.written_ms, written_ms), missing.keys())
+    # 4. facts
+    facts = [fact_of(finding) for finding in [*report.findings, *busy, behind] if finding]
     return HangEvidence(facts, [*report.gaps, *files.problems, *statuses.problems], files.paths | statuses.paths)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from windlass.diagnose.flight.process_groups import Calls, ProcessGroup, RankHistory
+from windlass.diagnose.flight.process_groups import Calls, ProcessGroup, RankHistory, group_title
 from windlass.diagnose.flight.records import FlightEntry, Progress
 
 _MAX_RANKS, _MAX_SHAPES = 8, 2
@@ -56,7 +56,8 @@ def describe_last(history: RankHistory) -> str:
     last = history.last
     if last is None:
         return "none"
-    return f"{last.name} number {last.sequence}, {_PROGRESS[last.progress]}, at {describe_place(last)}"
+    title = group_title(last.group, last.description)
+    return f"{last.name} number {last.sequence} of {title}, {_PROGRESS[last.progress]}, at {describe_place(last)}"
 
 
 def describe_call(calls: Calls) -> str:
@@ -67,3 +68,9 @@ def describe_call(calls: Calls) -> str:
     kinds = sorted(set(tensors.types))[:_MAX_SHAPES]
     more = [f"and {len(calls) - 1} coalesced"] if len(calls) > 1 else []
     return " ".join([entry.name, *shapes, *kinds, *more])
+
+
+def describe_stack(history: RankHistory) -> str:
+    """Returns the place of a rank in the program when the dump was written."""
+    stack = history.dump.stack
+    return str(stack.place) if stack and stack.place else "not known"

@@ -31,8 +31,11 @@ class RankHistory:
 
     @property
     def last(self) -> FlightEntry | None:
-        """The newest operation of the rank in any group."""
-        return self.dump.entries[-1] if self.dump.entries else None
+        """The newest operation of the rank in any group, by the thread that uses this group if that is known."""
+        own = [*(calls[-1] for calls in self.collectives.values()), *self.transfers]
+        threads = {max(own, key=lambda entry: entry.created_ns).thread} if own else set()
+        entries = (entry for entry in reversed(self.dump.entries) if not threads or entry.thread in threads)
+        return next(entries, None)
 
     def has_whole(self, number: int) -> bool:
         """Whether all operations under this number are recorded: the oldest may have lost some in a full buffer."""
@@ -56,7 +59,7 @@ class ProcessGroup:
     @property
     def title(self) -> str:
         """Name for reports: what the group is for, or its number."""
-        return self.name if self.description in ("", _NO_DESCRIPTION) else self.description
+        return group_title(self.name, self.description)
 
     @property
     def without_dump(self) -> tuple[int, ...]:
@@ -66,6 +69,11 @@ class ProcessGroup:
     def rank_of(self, position: int) -> int | None:
         """Global rank of a member by its rank in the group."""
         return self.members[position] if position < len(self.members) else None
+
+
+def group_title(name: str, description: str) -> str:
+    """Returns the name of a group for reports: its purpose, or its number."""
+    return name if description in ("", _NO_DESCRIPTION) else description
 
 
 _Key = tuple[str, str, str, tuple[int, ...]]

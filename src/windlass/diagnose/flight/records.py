@@ -78,6 +78,20 @@ class FlightEntry:
     transfer: Transfer | None = None
     is_p2p: bool = False
     """Whether it is a send or receive, or the end of a coalesced call of them."""
+    thread: str = ""
+    """Id of the thread that called it; "" if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankStack:
+    """Stack of the main thread of one rank when the gang was found to hang."""
+
+    frames: tuple[SourceFrame, ...]
+    """From the innermost to the outermost."""
+    place: SourceFrame | None
+    """Innermost frame of the program itself."""
+    source: str
+    """Path of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +109,5 @@ class FlightDump:
     """Whether older entries are lost: the buffer was full. A missing old entry is then no evidence."""
     written_ns: int
     """Modification time of the file, in nanoseconds since the epoch; 0 if unknown."""
+    stack: RankStack | None = None
+    """Place of the rank at that time, where the agent has asked for it."""

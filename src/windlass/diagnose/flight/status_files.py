@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,52 +25,67 @@ class StatusFiles:
     written_ms: int = 0
     """Time at which the newest of the files was written."""
     paths: frozenset[Path] = frozenset()
+    nodes: Mapping[Path, Sequence[int]] = field(default_factory=dict)
+    """Ranks of the node of each file, in the order of their local ranks."""
     problems: Sequence[str] = ()
 
 
 def read_status_files(paths: Iterable[Path]) -> StatusFiles:
     """Returns the heartbeats of the newest generation among the rank status files; other files are left out."""
     files: list[tuple[int, int, list[RankStatus]]] = []
+    nodes: dict[Path, Sequence[int]] = {}
     found, problems = set(), []
     for path in sorted(paths):
         if path.name != wire.STATUS_FILE:
             continue
         found.add(path)
         try:
-            files.append(_parse_file(path))
+            content = _load_file(path)
+            files.append(_parse_file(content, str(path)))
+            nodes[path] = sorted(each["rank"] for each in content["ranks"] if _is_rank(each))
         except (OSError, ValueError, RecursionError) as error:
             reason = str(error).partition("\n")[0][:200]
             problems.append(wire.escape_line(f"{path} is no rank status file: copy it again ({reason})"))
     newest = max((generation for generation, _, _ in files), default=0)
     current = [(written, ranks) for generation, written, ranks in files if generation == newest]
-    by_rank = {each.rank: each for _, ranks in sorted(current, key=lambda file: file[0]) for each in ranks}
+    by_rank = {each.rank: each for _, beats in sorted(current, key=lambda file: file[0]) for each in beats}
     written_ms = max((written for written, _ in current), default=0)
-    return StatusFiles(sorted(by_rank.values(), key=lambda each: each.rank), written_ms, frozenset(found), problems)
+    return StatusFiles(
+        sorted(by_rank.values(), key=lambda each: each.rank), written_ms, frozenset(found), nodes, problems
+    )
 
 
-def _parse_file(path: Path) -> tuple[int, int, list[RankStatus]]:
-    """Returns generation, time, and the ranks with a heartbeat. Raises OSError, ValueError, RecursionError."""
+def _load_file(path: Path) -> dict[str, Any]:
+    """Returns the content, with a list of ranks. Raises OSError, ValueError, RecursionError."""
     with path.open("rb") as file:
         data = file.read(MAX_STATUS_BYTES + 1)
     if len(data) > MAX_STATUS_BYTES:
         raise ValueError(f"larger than {MAX_STATUS_BYTES >> 20} MiB")
     content = json.loads(data)
-    ranks = content.get("ranks") if isinstance(content, dict) else None
-    if not isinstance(ranks, list):
+    if not isinstance(content, dict) or not isinstance(content.get("ranks"), list):
         raise ValueError("it has no list of ranks")  # noqa: TRY004 - one error for all wrong content
-    statuses = (_parse_rank(each, str(path)) for each in ranks)
+    return content
+
+
+def _parse_file(content: dict[str, Any], source: str) -> tuple[int, int, list[RankStatus]]:
+    """Returns generation, time, and the ranks with a heartbeat."""
+    statuses = (_parse_rank(each, source) for each in content["ranks"])
     return _number(content, "generation"), _number(content, "at"), [each for each in statuses if each]
 
 
 def _parse_rank(fields: Any, source: str) -> RankStatus | None:
-    if not isinstance(fields, dict) or not isinstance(fields.get("phase"), str):
+    if not _is_rank(fields) or not isinstance(fields.get("phase"), str):
         return None
     rank, step, at = (_number(fields, name) for name in ("rank", "step", "at"))
-    if not 0 <= rank < MAX_RANK or at <= 0:
+    if at <= 0:
         return None
     code = fields.get("code")
     phase = wire.escape_line(fields["phase"][:_PHASE_CHARACTERS])
     return RankStatus(rank, step, phase, at, source, code if type(code) is int else None)
+
+
+def _is_rank(fields: Any) -> bool:
+    return isinstance(fields, dict) and type(fields.get("rank")) is int and 0 <= fields["rank"] < MAX_RANK
 
 
 def _number(fields: dict[str, Any], name: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from windlass.diagnose.flight.findings import HangFinding, describe_group, describe_last, describe_place
+from windlass.diagnose.flight.findings import HangFinding, describe_group, describe_last, describe_place, describe_stack
 from windlass.diagnose.flight.process_groups import ProcessGroup, RankHistory
 from windlass.diagnose.flight.records import FlightEntry
 
@@ -76,11 +76,12 @@ def _describe(group: ProcessGroup, waiting: _Side, absent: _Side, entry: FlightE
         "group": describe_group(group),
         "place": describe_place(entry),
         "last": describe_last(absent.history),
+        "now": describe_stack(absent.history),
     }
     text = (
         f"flight recorder: rank {values['waiting']} waits in {values['op']} of group {values['group']}, "
         f"called at {values['place']}; no {values['counterpart']} of rank {values['missing']}; "
-        f"last operation of rank {values['missing']}: {values['last']}"
+        f"last operation of rank {values['missing']}: {values['last']}; its stack: {values['now']}"
     )
     source = waiting.history.dump.source
     return HangFinding(

@@ -1,0 +1,75 @@
+"""Stacks of ranks that hang: the place of the missing rank, and data loader and checkpoint told apart by it."""
+
+from pathlib import Path
+
+import pytest
+from recorded_calls import call, write_dumps
+
+from windlass.diagnose.flight.facts import read_hang_evidence
+from windlass.diagnose.flight.program_frames import program_frame
+from windlass.diagnose.flight.records import SourceFrame
+from windlass.diagnose.flight.stack_files import parse_stack
+
+PACKAGES = "/env/lib/python3.11/site-packages"
+THREAD = (
+    'Thread 0x00007f821b7fe6c0 (most recent call first):\n  File "/env/lib/python3.11/threading.py", line 982 in run\n'
+)
+
+
+def stack(*frames: str) -> str:
+    """Returns the output of faulthandler. `frames`: "FILE:LINE FUNCTION", from the innermost."""
+    lines = []
+    for frame in frames:
+        place, _, function = frame.partition(" ")
+        file, _, line = place.rpartition(":")
+        lines.append(f'  File "{file}", line {line} in {function}\n')
+    return f"{THREAD}\nCurrent thread 0x00007f830f9f7b80 (most recent call first):\n{''.join(lines)}"
+
+
+LOADER = stack(f"{PACKAGES}/torch/utils/data/dataloader.py:1284 _get_data", "/job/train.py:31 main")
+SAVE = stack(f"{PACKAGES}/torch/serialization.py:900 save", "/job/train.py:40 write", "/job/train.py:31 main")
+COLLECTIVE = stack(f"{PACKAGES}/torch/distributed/distributed_c10d.py:3245 all_reduce", "/job/train.py:31 main")
+
+
+def test_the_last_thread_of_the_newest_dump_is_the_main_thread() -> None:
+    found = parse_stack(LOADER + SAVE, "stacks.txt")
+    assert found is not None
+    assert found.place == SourceFrame("write", "/job/train.py", 40)
+
+
+@pytest.mark.parametrize("text", ["", "a line\n", THREAD[:20], "\x00" * 1000, 'File "' * 10_000])
+def test_text_without_a_stack_is_none(text: str) -> None:
+    assert parse_stack(text, "stacks.txt") is None
+
+
+def test_a_library_of_the_program_is_its_frame_where_no_other_is() -> None:
+    torch, trainer = (SourceFrame("f", f"{PACKAGES}/{name}.py", 1) for name in ("torch/x", "lightning/trainer"))
+    assert program_frame([torch, trainer]) == trainer
+    assert program_frame([torch, trainer, SourceFrame("main", "/job/train.py", 3)]) == SourceFrame(
+        "main", "/job/train.py", 3
+    )
+    assert program_frame([torch]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        (LOADER, ["flight-missing-rank", "stack-rank-in-data"]),
+        (SAVE, ["flight-missing-rank", "stack-rank-in-checkpoint"]),
+        (COLLECTIVE, ["flight-missing-rank"]),
+        (stack("/job/train.py:31 main"), ["flight-missing-rank"]),
+    ],
+)
+def test_the_stack_of_the_missing_rank_tells_its_work(tmp_path: Path, text: str, rules: list[str]) -> None:
+    attempt = tmp_path / "attempt_0"
+    attempt.mkdir()
+    waits = [call("all_reduce", 1), call("all_reduce", 2, state="started")]
+    paths = write_dumps(attempt, {8: waits, 9: waits[:1], 10: waits})
+    for local in range(3):
+        (attempt / str(local)).mkdir()
+        paths.append(attempt / str(local) / "stacks.txt")
+        paths[-1].write_text(text if local == 1 else COLLECTIVE)
+    facts = read_hang_evidence(paths).facts
+    assert [fact.rule for fact in facts] == rules
+    assert {fact.rank for fact in facts} == {9}
+    assert facts[0].values["now"].startswith("train.py:")
