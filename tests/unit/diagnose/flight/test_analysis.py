@@ -40,8 +40,8 @@ def test_the_rank_that_did_not_enter_the_collective_of_the_others_is_named() -> 
     assert finding.values["last"] == "all_reduce number 3 of default_pg, completed, at train.py:10 in step"
     assert finding.text == (
         "flight recorder: rank 2 did not enter all_reduce, number 4 of group default_pg (nccl), called at "
-        "train.py:42 in backward; waiting: rank 0, 1, 3; last operation of rank 2: all_reduce number 3 of default_pg, completed, "
-        "at train.py:10 in step; its stack: not known"
+        "train.py:42 in backward; waiting: rank 0, 1, 3; last operation of rank 2: all_reduce number 3 of default_pg, "
+        "completed, at train.py:10 in step; its stack: not known"
     )
 
 
