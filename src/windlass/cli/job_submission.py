@@ -59,7 +59,25 @@ def read_submissions(
 def for_this_machine(submissions: Sequence[Submission]) -> list[Submission]:
     """Returns the jobs, each with its launcher on this machine; prints fields that have no effect here."""
     warn_unused_fields(submissions)
-    return [with_launcher(each) for each in submissions]
+    return [with_network(with_launcher(each)) for each in submissions]
+
+
+def with_network(submission: Submission) -> Submission:
+    """Adds the variables of the network profile of each role, below those of the job; prints what `auto` has chosen."""
+    if not any(role.network for role in submission.job.roles):
+        return submission
+    from windlass.cli.local_network import local_request  # noqa: PLC0415 - rarely needed
+    from windlass.hardware.network.addition import environment_of  # noqa: PLC0415
+
+    roles, notes = [], dict[str, None]()
+    for role in submission.job.roles:
+        request, note = local_request(role.network)
+        notes |= {note: None} if note else {}
+        env = environment_of(request) if request else {}
+        roles.append(replace(role, env={**env, **role.env}))
+    for note in notes:
+        print(f"windlass: {submission.job.name}: {note}", file=sys.stderr)
+    return replace(submission, job=replace(submission.job, roles=tuple(roles)))
 
 
 def with_launcher(submission: Submission) -> Submission:

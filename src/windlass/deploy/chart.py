@@ -40,6 +40,7 @@ _TEMPLATED = Setup(
     mpijob_v1="{{ .Values.mpiJobV1 }}",
     managed_namespaces="{{ .Values.managedNamespaces }}",
     foreign_schedulers="{{ .Values.foreignSchedulers }}",
+    network="{{ .Values.network }}",
 )
 
 
@@ -69,6 +70,7 @@ def values() -> Manifest:
         "mpiJobV1": _DEFAULTS.mpijob_v1,
         "managedNamespaces": _DEFAULTS.managed_namespaces,
         "foreignSchedulers": _DEFAULTS.foreign_schedulers,
+        "network": _DEFAULTS.network,
         "podGroupRights": {str(dialect): False for dialect in FOREIGN_POD_GROUPS},
         "resources": {"cpu": _DEFAULTS.cpu, "memory": _DEFAULTS.memory},
         "admission": {"users": False},

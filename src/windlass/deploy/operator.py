@@ -42,6 +42,8 @@ class Setup:
     """"all": those without `windlass.dev/managed: "false"`; "labelled": only those with "true"."""
     foreign_schedulers: str = ""
     """Rules for jobs whose templates name another scheduler: `NAME=ACTION,…` (`jobs.kubernetes.foreign_schedulers`)."""
+    network: str = ""
+    """Parameters of network profiles: `PROFILE,NAME=VALUE,…;…` (`hardware.network.request`)."""
     pod_groups: tuple[Dialect, ...] = ()
     """Dialects of PodGroups, besides coscheduling, that the operator has the rights to create."""
 
@@ -122,6 +124,7 @@ def _container(setup: Setup) -> Manifest:
             f"--lease={OPERATOR}",
             f"--managed-namespaces={setup.managed_namespaces}",
             f"--foreign-schedulers={setup.foreign_schedulers}",
+            f"--network={setup.network}",
             f"--metrics-port={METRICS_PORT}",
             f"--queries-port={query_api.PORT}",
             f"--agents-address={_AGENTS}.$(NAMESPACE).svc:{AGENTS_PORT}",

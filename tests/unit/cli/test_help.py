@@ -92,6 +92,7 @@ def test_every_option_of_a_job_sets_its_field(windlass):
         "agent": ("inject", "agent: inject"),
         "suspend": (None, "suspend: true"),
         "image": ("digits:1", "image: digits:1"),
+        "network": ("efa,count=4", "network: efa,count=4"),
         "env": ("GRÖSSE=1", "nothing"),
         "selector": ("zone=a", "zone: a"),
         "after": ("any:prep", "any:prep"),

@@ -142,7 +142,8 @@ class KubernetesBackend:
         self.external = self._external_gangs()
 
     def _job_reader(self, reports: JobReports) -> JobReader:
-        kinds = replace(self.settings.kinds, runtimes=self.monitor.lookups.runtime)
+        nodes = self.cluster.picture.fabrics
+        kinds = replace(self.settings.kinds, runtimes=self.monitor.lookups.runtime, nodes=nodes)
         reader = JobReader(self.jobs, self.job_specs, reports, kinds, self._adopt)
         reader.on_foreign_state = self._replace_state
         self.monitor.lookups.on_runtimes = reader.read_waiting

@@ -184,6 +184,7 @@ class Watches:
                 self._backend.cluster.lose_node(change.object.metadata.name)
             else:
                 self._backend.cluster.see_node(change.object)
+        self._backend.job_reader.read_without_nodes()
         self._backend.monitor.check()
 
     def groups(self, resource: Resource) -> Callable[[Sequence[Change[dict[str, Any]]]], None]:

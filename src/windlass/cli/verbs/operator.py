@@ -21,7 +21,9 @@ from windlass.cli.verbs.operator_run import (
     ManagedNamespaces,
     ManagedNamespacesOption,
     NamespaceOption,
+    NetworkOption,
     access_to,
+    network_defaults,
     run,
     scheduler_rules,
 )
@@ -80,6 +82,7 @@ def install(
     ] = False,
     managed_namespaces: ManagedNamespacesOption = ManagedNamespaces.ALL,
     foreign_schedulers: ForeignSchedulersOption = "",
+    network: NetworkOption = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would change.")] = False,
     render: Annotated[bool, typer.Option("--render", help="Only print everything as YAML, without a cluster.")] = False,
     wait: Annotated[
@@ -100,6 +103,7 @@ def install(
         _with_schedulers(_setup(image, namespace, replicas), foreign_schedulers),
         mpijob_v1=mpijob_v1,
         managed_namespaces=str(managed_namespaces),
+        network=network if network_defaults(network) else "",
     )
     groups = chosen_groups(others=not without_crds, trainer=trainer, pod_groups=pod_groups)
     objects = installation_objects(setup, groups, trainer=trainer)

@@ -20,6 +20,7 @@ from windlass.jobs.kubernetes.operator_names import NAMESPACE, OPERATOR
 if TYPE_CHECKING:
     from windlass.backends.kubernetes.client.access import Access
     from windlass.backends.kubernetes.settings import BackendSettings
+    from windlass.hardware.network.request import NetworkRequest
     from windlass.jobs.kubernetes.foreign_schedulers import SchedulerRules
     from windlass.server.operator.history.writer import RetentionLimits
 
@@ -120,6 +121,15 @@ ForeignSchedulersOption: TypeAlias = Annotated[
         "[default: default-scheduler=adopt,*=respect]",
     ),
 ]
+NetworkOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--network",
+        metavar="PROFILE,NAME=VALUE,…;…",
+        help="Parameters of network profiles for jobs that set none, such as roce-sriov,networks=rail0+rail1; "
+        "semicolons between profiles.",
+    ),
+]
 ManagedNamespacesOption: TypeAlias = Annotated[
     ManagedNamespaces,
     typer.Option(
@@ -178,6 +188,7 @@ def run(
     leave_kinds: _LeaveKinds = "",
     managed_namespaces: ManagedNamespacesOption = ManagedNamespaces.ALL,
     foreign_schedulers: ForeignSchedulersOption = "",
+    network: NetworkOption = "",
     metrics_port: _Port = 8080,
     metrics_host: _Host = _EVERYWHERE,
     queries_port: _QueriesPort = None,
@@ -203,11 +214,9 @@ def run(
         agent_endpoint=_host_and_port(agents_address),
         pod_groups=pod_groups,
         foreign_schedulers=scheduler_rules(foreign_schedulers),
+        networks=network_defaults(network),
     )
-    only_labelled = managed_namespaces is ManagedNamespaces.LABELLED
-    world = replace(
-        _backend_settings(at_once, image_pull_timeout, leave_kinds), kinds=kinds, only_labelled=only_labelled
-    )
+    world = replace(_backend_settings(at_once, image_pull_timeout, leave_kinds, managed_namespaces), kinds=kinds)
     access = access_to(context, kubeconfig)
     from windlass.server.operator.process import OperatorOptions, run_operator  # noqa: PLC0415 - after access_to's check
 
@@ -232,11 +241,18 @@ def run(
     return ExitCode.OK
 
 
-def _backend_settings(at_once: int, image_pull_timeout: str, leave_kinds: str) -> BackendSettings:
+def _backend_settings(
+    at_once: int, image_pull_timeout: str, leave_kinds: str, namespaces: ManagedNamespaces
+) -> BackendSettings:
     from windlass.backends.kubernetes.settings import BackendSettings  # noqa: PLC0415 - keeps the start of other verbs short
 
     timeout = parse_duration_option("--image-pull-timeout", image_pull_timeout)
-    return BackendSettings(image_pull_timeout=timeout, max_requests=at_once, left_kinds=_left_kinds(leave_kinds))
+    return BackendSettings(
+        image_pull_timeout=timeout,
+        max_requests=at_once,
+        left_kinds=_left_kinds(leave_kinds),
+        only_labelled=namespaces is ManagedNamespaces.LABELLED,
+    )
 
 
 def _certificate(certificate: Path | None, key: Path | None) -> tuple[Path, Path] | None:
@@ -276,6 +292,16 @@ def scheduler_rules(text: str) -> SchedulerRules:
         return parse_scheduler_rules(text)
     except ValueError as error:
         raise UsageError(f"--foreign-schedulers {error}") from None
+
+
+def network_defaults(text: str) -> dict[str, NetworkRequest]:
+    """Returns the parameters of the option --network by profile. Raises UsageError."""
+    from windlass.hardware.network.request import parse_defaults  # noqa: PLC0415 - verbs start light
+
+    try:
+        return parse_defaults(text)
+    except ValueError as error:
+        raise UsageError(f"--network {error}") from None
 
 
 def _host_and_port(text: str) -> str:

@@ -122,6 +122,8 @@ class Role:
     """Container image, where replicas are pods."""
     pod: str = ""
     """Further fields of its pods, as JSON: a part of a pod template, which the core does not interpret."""
+    network: str = ""
+    """Network profile of its pods with parameters, as text, which the core does not interpret; "": none."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
     affinity: tuple[tuple[Match, ...], ...] = ()

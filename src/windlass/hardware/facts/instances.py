@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from windlass.hardware.errors import PlanError
-from windlass.hardware.facts.gpus import GPUS, GpuModel
 from windlass.hardware.facts.networks import ADAPTERS
+
+if TYPE_CHECKING:
+    from windlass.hardware.facts.gpus import GpuModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class Instance:
     @property
     def model(self) -> GpuModel:
         """Figures of its GPU."""
+        from windlass.hardware.facts.gpus import GPUS  # noqa: PLC0415 - loads numpy, which a network profile needs not
+
         return GPUS[self.gpu]
 
     @property
@@ -84,10 +89,17 @@ INSTANCES: Mapping[str, Instance] = MappingProxyType({instance.name: instance fo
 """Machine types by name; `node.kubernetes.io/instance-type` has the same names, Azure's after "Standard_"."""
 
 
+_BY_NAME = {row.name.lower(): row for row in _ROWS}
+
+
+def instance_named(name: str) -> Instance | None:
+    """Returns the machine type of a name, in any case, with or without Azure's "Standard_"; None if none has it."""
+    return _BY_NAME.get(name.lower().removeprefix("standard_"))
+
+
 def find_instance(name: str) -> Instance:
-    """Returns the machine type of a name, in any case, with or without Azure's "Standard_". Raises PlanError."""
-    wanted = name.lower().removeprefix("standard_")
-    if found := next((row for row in _ROWS if row.name.lower() == wanted), None):
+    """Returns the machine type of a name as `instance_named` does. Raises PlanError."""
+    if found := instance_named(name):
         return found
     near = get_close_matches(name, INSTANCES, 3, 0.4) or list(INSTANCES)
     raise PlanError(f"there is no instance type {name!r} in the table; similar: {', '.join(near)}")

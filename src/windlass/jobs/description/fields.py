@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from windlass.core.model.job import Job, Launcher, RestartPolicy, VerdictUse
 from windlass.jobs.description.agent_command import AGENT_SOURCES
 from windlass.jobs.description.mesh import MESH
+from windlass.jobs.description.network import NETWORK
 from windlass.jobs.description.placement_fields import ELASTIC, GPU_PARTS, MAX_REPLICAS, PLACING, REPLICA_PLACING
 from windlass.jobs.syntax import value_types
 from windlass.jobs.syntax.durations import format_duration
@@ -104,6 +105,7 @@ PER_REPLICA: Table = (
         example="{spec: {serviceAccountName: trainer}}",
         foreign_names=("pod_template", "podTemplate", "template"),
     ),
+    NETWORK,
     Field(
         "selector",
         "Only nodes with all these labels.",

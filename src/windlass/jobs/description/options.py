@@ -51,6 +51,7 @@ class RunOptions:
     agent: str | None = None
     suspend: bool | None = None
     image: str | None = None
+    network: str | None = None
     env: tuple[str, ...] = ()
     """ "NAME=value" each."""
     selector: tuple[str, ...] = ()
@@ -121,7 +122,7 @@ _OF_A_REPLICA = (
 
 
 def _over_roles(values: Values, given: Values) -> dict[str, Any]:
-    """Options for a job of several roles: env and image apply to each; other options of a replica are ambiguous."""
+    """Options for a job of several roles: env, image and network apply to each; others of a replica are ambiguous."""
     single = [name for name in _OF_A_REPLICA if name in given]
     if single:
         names = ", ".join(values["roles"])
@@ -129,8 +130,8 @@ def _over_roles(values: Values, given: Values) -> dict[str, Any]:
             [Problem(flag_of((name,)), f"the job has roles ({names}); write {name} there") for name in single]
         )
     env = given.get("env", {})
-    image = {"image": given["image"]} if "image" in given else {}
-    roles = {name: {**role, **image, "env": {**role.get("env", {}), **env}} for name, role in values["roles"].items()}
+    of_each = {name: given[name] for name in ("image", "network") if name in given}
+    roles = {name: {**role, **of_each, "env": {**role.get("env", {}), **env}} for name, role in values["roles"].items()}
     return {**given, "roles": roles}
 
 

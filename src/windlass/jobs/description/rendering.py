@@ -95,6 +95,7 @@ def _role(role: Role) -> dict[str, Any]:
         "env": role.env,
         "image": role.image or None,
         "pod": role.pod,
+        "network": role.network or None,
         "selector": role.node_selector,
         "whole_node": role.whole_node,
         "affinity": role.affinity,

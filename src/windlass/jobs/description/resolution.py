@@ -120,7 +120,7 @@ def roles_of(values: Values) -> dict[str, dict[str, Any]]:
 
 _SHARED = (
     *("gpus", "gpu_share", "mig", "procs", "mesh", "cpus", "mem", "command", "env", "image", "pod"),
-    *("selector", "tolerations", "whole_node", "affinity"),
+    *("network", "selector", "tolerations", "whole_node", "affinity"),
 )
 
 
@@ -187,6 +187,7 @@ def _role(name: str, role: Values, launcher: Launcher) -> Role:
         env={**({wire.MESH: role["mesh"]} if role.get("mesh") else {}), **role.get("env", {})},
         image=role.get("image") or "",
         pod=role.get("pod", ""),
+        network=role.get("network") or "",
         node_selector=dict(role.get("selector", {})),
         tolerations=tuple(Toleration(**toleration) for toleration in role.get("tolerations", ())),
         affinity=tuple(role.get("affinity", ())),

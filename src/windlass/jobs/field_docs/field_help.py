@@ -5,7 +5,9 @@ from __future__ import annotations
 import textwrap
 from typing import NamedTuple
 
+from windlass.hardware.network.profiles import PROFILES, profile_page
 from windlass.jobs.description.fields import JOB
+from windlass.jobs.description.network import NETWORK
 from windlass.jobs.errors import InputError, input_error
 from windlass.jobs.kubernetes.manifests.own_kinds import OWN_KINDS
 from windlass.jobs.syntax.field import Field, Shape, Table
@@ -37,9 +39,12 @@ def explain(path: str = _ROOT) -> str:
     """Help on a field: "job.restart.user" or "restart.user"; "job" or "" lists every field. Raises InputError.
 
     A role's name, or any word, may stand for NAME in "roles.NAME.gpus". Fields of our kinds on Kubernetes begin with
-    the kind: "queue.spec.quota" or "queue.quota"; the kind alone lists them.
+    the kind: "queue.spec.quota" or "queue.quota"; the kind alone lists them. "network.efa" is a network profile.
     """
-    root, parts = _meant([part for part in path.strip().split(".") if part])
+    words = [part for part in path.strip().split(".") if part]
+    if words[-2:-1] == [NETWORK.name] and words[-1] in PROFILES:
+        return profile_page(words[-1])
+    root, parts = _meant(words)
     table, field, seen = root.table, None, root.path
     for part in parts:
         if field is not None and field.shape is Shape.NAMED and part not in {f.name for f in table}:
@@ -85,6 +90,8 @@ def _page(path: str, field: Field) -> str:
         lines.append(f"OPTION   {', '.join(field.flags)}")
     if path.startswith(f"{_ROOT}.") and field.name in _KINDS:
         lines.append(f"KIND     windlass explain {field.name}s tells of the kind")
+    if field.name == NETWORK.name:
+        lines += ["", "PROFILES", *(f"  windlass explain network.{name}" for name in PROFILES)]
     if field.table:
         lines += ["", "FIELDS", _list(field.table)]
     return "\n".join(lines) + "\n"

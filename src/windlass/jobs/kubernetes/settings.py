@@ -5,9 +5,12 @@ The operator gets them as options; `backends.kubernetes.settings` has the settin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from windlass import __version__
+from windlass.hardware.network.automatic import NodeFabric
+from windlass.hardware.network.request import NetworkRequest
 from windlass.jobs.kubernetes.foreign_schedulers import DEFAULT_RULES, SchedulerRules
 from windlass.jobs.kubernetes.train_runtimes import Lookup, built_in
 
@@ -41,3 +44,7 @@ class Settings:
     """HOST:PORT of the operator's endpoint for agents; empty: agents agree on their members among themselves."""
     agent_authority: str = ""
     """Certificate (PEM) of the authority by which agents know that endpoint."""
+    networks: Mapping[str, NetworkRequest] = field(default_factory=dict)
+    """Parameters of network profiles by profile, for jobs that do not set them. (--network)"""
+    nodes: Callable[[], Sequence[NodeFabric]] | None = None
+    """The nodes of the cluster, from which the profile `auto` is chosen; None without a cluster."""

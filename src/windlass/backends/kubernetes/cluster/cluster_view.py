@@ -10,13 +10,14 @@ from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.objects import Node as NodeObject
 from windlass.backends.kubernetes.client.objects import Pod, StringMap
 from windlass.backends.kubernetes.client.resources import NODES
-from windlass.backends.kubernetes.cluster.nodes import NodeConversion, is_same_to_core, node
+from windlass.backends.kubernetes.cluster.nodes import NodeConversion, fabric_of, is_same_to_core, node
 from windlass.backends.kubernetes.cluster.object_faults import ObjectFaults
 from windlass.backends.kubernetes.cluster.occupancy import Occupancy
 from windlass.backends.kubernetes.cluster.pods import Holding, excess_usage, pod_usage
 from windlass.backends.kubernetes.cluster.topology_levels import Level, level_labels, levels_of, topology
 from windlass.core.model.node import Node, Topology
 from windlass.core.model.resources import Resources
+from windlass.hardware.network.automatic import NodeFabric
 
 
 class ClusterView:
@@ -31,6 +32,7 @@ class ClusterView:
         self._excess: dict[str, tuple[str, str, Resources]] = {}
         """By uid of a pod of a gang: queue, user, and what it uses beyond what the controller holds."""
         self._stale: dict[str, None] = {}  # in the order of their changes
+        self._fabrics: tuple[NodeFabric, ...] | None = None
         self._listed: tuple[Level, ...] = ()
         self._labels: Counter[str] = Counter()
 
@@ -42,7 +44,7 @@ class ClusterView:
         if before is not None and is_same_to_core(before, seen):
             return False
         self._count(() if before is None else before.metadata.labels, seen.metadata.labels)
-        self._stale[name] = None
+        self._stale[name], self._fabrics = None, None
         return True
 
     def drop_node(self, name: str) -> bool:
@@ -53,6 +55,7 @@ class ClusterView:
         self._count(before.metadata.labels, ())
         self._nodes.pop(name, None)
         self._stale.pop(name, None)
+        self._fabrics = None
         return True
 
     def put_pod(self, pod: Pod, held: Holding | None) -> bool:
@@ -98,6 +101,12 @@ class ClusterView:
     def objects(self) -> Mapping[str, NodeObject]:
         """The last seen nodes by name."""
         return self._seen
+
+    def fabrics(self) -> tuple[NodeFabric, ...]:
+        """Returns what the nodes show of their networks, for the network profile `auto`."""
+        if self._fabrics is None:
+            self._fabrics = tuple(map(fabric_of, self._seen.values()))
+        return self._fabrics
 
     @property
     def topology(self) -> Topology:

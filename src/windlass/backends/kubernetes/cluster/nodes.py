@@ -14,8 +14,10 @@ from windlass.backends.kubernetes.cluster.pods import amounts
 from windlass.backends.kubernetes.cluster.topology_levels import Level, place
 from windlass.core.model.node import Node, Taint
 from windlass.core.model.resources import GPU_KIND, GPU_TYPE, Resources, is_exclusive
+from windlass.hardware.network.automatic import NodeFabric
 from windlass.jobs.kubernetes.pods.node_tolerations import UNREACHABLE_TAINTS
 from windlass.jobs.kubernetes.pods.pod_placement import NODE_NAME
+from windlass.jobs.kubernetes.pods.pod_requests import is_gpu
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
 CORDONED = "windlass.dev/cordoned"
@@ -49,6 +51,13 @@ def node(seen: NodeObject, taken: Resources, view: NodeConversion) -> Node:
         unreachable_since=None if ready else _unreachable_since(seen),
         lost=is_dead(seen),
     )
+
+
+def fabric_of(seen: NodeObject) -> NodeFabric:
+    """Returns what a node shows of its network: labels, allocatable devices, and the number of its GPUs."""
+    devices = {name: count for name, count in amounts(seen.status.allocatable).items() if "/" in name}
+    gpus = sum(count for name, count in devices.items() if is_gpu(name))
+    return NodeFabric(seen.metadata.labels, devices, gpus)
 
 
 def _unreachable_since(seen: NodeObject) -> int | None:

@@ -29,6 +29,7 @@ from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.kinds.run_policy import WINDLASS_OPERATOR, is_ours
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
+from windlass.jobs.kubernetes.pods.network_pods import NO_NODES
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.kubernetes.status.foreign_status import ContradictoryStatusError, has_ended
 from windlass.jobs.kubernetes.train_runtimes import NOT_FOUND
@@ -64,6 +65,8 @@ class JobReader:
         """By uid: objects that are left to other operators."""
         self._waiting: dict[str, tuple[Resource, Manifest]] = {}
         """By uid: TrainJobs whose runtime does not exist yet."""
+        self._without_nodes: dict[str, tuple[Resource, Manifest]] = {}
+        """By uid: jobs whose network profile waits until the nodes are known."""
         self._states_aside: dict[str, Stored] = {}
         """By uid: states of objects that are no jobs at present: faulty ones, and those left to other operators."""
         self.on_foreign_state: Callable[[Gang], None] = lambda _gang: None
@@ -125,6 +128,7 @@ class JobReader:
         self._reports.forget_faults(uid)
         self._foreign.pop(uid, None)
         self._waiting.pop(uid, None)
+        self._without_nodes.pop(uid, None)
         self._states_aside.pop(uid, None)
         gang = self._store.get_owner(key)
         if gang is None:
@@ -163,6 +167,12 @@ class JobReader:
                 self._reports.forget_faults(uid)
                 self.update(resource, manifest)
 
+    def read_without_nodes(self) -> None:
+        """Reads again the jobs that wait for the first nodes of the cluster."""
+        for uid, (resource, manifest) in list(self._without_nodes.items()):
+            self._reports.forget_faults(uid)
+            self.update(resource, manifest)
+
     def _add(self, reference: ObjectReference, manifest: Manifest, before: Gang | None = None) -> None:
         """Makes an object a gang. `before`: the gang that a follower had made of an earlier version."""
         stored, unreadable = _state_of(manifest)
@@ -171,6 +181,7 @@ class JobReader:
         found = registry.read(manifest, self._settings)
         parsed = found if isinstance(found, ParsedJob) else None
         self._waiting.pop(reference.uid, None)
+        self._without_nodes.pop(reference.uid, None)
         last_readable = ""
         if isinstance(found, Fault):
             last_readable = readable_spec.stored_text(manifest) or (_readable_text(before) if before else "")
@@ -179,6 +190,8 @@ class JobReader:
                 return  # by another operator, whose rules have accepted the spec
             if found.reason == NOT_FOUND and parsed is None:
                 self._waiting[reference.uid] = reference.resource, manifest
+            if found.reason == NO_NODES and parsed is None:
+                self._without_nodes[reference.uid] = reference.resource, manifest
             self._reports.report_fault(reference, manifest, f"{found}{_CONTINUES if parsed else ''}", found.reason)
         if parsed is None or self._is_foreign(reference.resource, parsed, stored):
             self._put_aside(reference, manifest, stored, foreign=parsed is not None)

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from windlass.diagnose.host.compatibility import parse_version
 from windlass.diagnose.host.facts import UNASKED, HostFacts, RdmaPort
 from windlass.diagnose.steps import CheckStep, State, absent, ok
+from windlass.hardware.network.automatic import fabric_of_device
 
 _IPV4_MAPPED = re.compile(r"0000:0000:0000:0000:0000:ffff:[0-9a-f]{4}:[0-9a-f]{4}")
 _DMABUF_KERNEL = (5, 12)
+_SHOWN = {"efa": "EFA", "roce": "RoCE", "infiniband": "InfiniBand"}
 
 
 def check_network(facts: HostFacts) -> Iterator[CheckStep]:
@@ -25,9 +27,7 @@ def check_network(facts: HostFacts) -> Iterator[CheckStep]:
 
 
 def _kind(port: RdmaPort) -> str:
-    if port.driver == "efa":
-        return "EFA"
-    return "RoCE" if port.link_layer == "Ethernet" else "InfiniBand"
+    return _SHOWN[fabric_of_device(port.driver, port.link_layer)]
 
 
 def _check_ports(ports: tuple[RdmaPort, ...]) -> CheckStep:

@@ -11,6 +11,8 @@ from types import MappingProxyType
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
 from windlass.diagnose.lint.pod_templates import RAY_KINDS, Container
 from windlass.diagnose.lint.rule import Subject, rule
+from windlass.hardware.network.profiles import EFA_RESOURCE
+from windlass.hardware.network.variables import obsolete_settings
 from windlass.jobs.syntax.command_line import is_standalone, procs_of
 
 _ENV = "https://kubernetes.io/docs/tasks/inject-data-application/define-environment-variable-container/"
@@ -25,16 +27,6 @@ _RENAMED: Mapping[str, str] = MappingProxyType(
     }
 )
 _EFA = "https://github.com/aws/aws-ofi-nccl/blob/master/doc/efa-env-var.md"
-_EFA_OBSOLETE: Mapping[str, str] = MappingProxyType(
-    {
-        "FI_EFA_USE_DEVICE_RDMA": "",
-        "FI_EFA_FORK_SAFE": "",
-        "RDMAV_FORK_SAFE": "1",
-        "FI_PROVIDER": "efa",
-        "NCCL_PROTO": "simple",
-    }
-)
-"""Variable → the value that is not needed in a container with EFA; "" for any value, in any container."""
 _DEBUG_LEVELS = ("VERSION", "WARN", "INFO", "TRACE", "ABORT", "NONE")
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh")
 _IMAGE = re.compile(
@@ -192,10 +184,10 @@ def torch_variable_obsolete(container: Container) -> Iterator[Hit]:
 @rule(RuleSeverity.INFO, Subject.CONTAINER, fix="Remove the variable.", source=_EFA)
 def efa_variable_obsolete(container: Container) -> Iterator[Hit]:
     """Since libfabric 1.18 and version 1.7 of NCCL's plugin they choose this themselves; the setting is not needed."""
-    for name, only in _EFA_OBSOLETE.items():
-        value = container.env[name]["value"].text if name in container.env else ""
-        if value and (not only or (value.lower() == only and "vpc.amazonaws.com/efa" in container.limits)):
-            yield container.env[name]["name"].hit_value(f"{name}={value[:20]} is not needed")
+    env = {name: entry["value"].text for name, entry in container.env.items()}
+    for each in obsolete_settings(env, "efa"):
+        if not each.value or EFA_RESOURCE in container.limits:
+            yield container.env[each.name]["name"].hit_value(f"{each.name}={env[each.name][:20]}: {each.why}")
 
 
 @rule(RuleSeverity.WARNING, Subject.CONTAINER, fix=f"Write one of {', '.join(_DEBUG_LEVELS[:4])}.", source=_NCCL)

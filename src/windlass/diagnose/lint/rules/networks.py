@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from windlass.diagnose.lint.documents import Document, Documents
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
-from windlass.diagnose.lint.pod_templates import PodTemplate
+from windlass.diagnose.lint.pod_templates import Container, PodTemplate
 from windlass.diagnose.lint.rule import Subject, rule
 from windlass.diagnose.lint.values import Value
+from windlass.hardware.network.profiles import EFA_RESOURCE, HUGE_PAGES, MULTUS, PROFILES
 
-_NETWORKS = "k8s.v1.cni.cncf.io/networks"
 _RESOURCE = "k8s.v1.cni.cncf.io/resourceName"
 _MULTUS = "https://github.com/k8snetworkplumbingwg/multus-cni/blob/master/docs/how-to-use.md"
 _SRIOV = "https://github.com/k8snetworkplumbingwg/sriov-network-operator"
@@ -48,7 +48,7 @@ def network_without_device(documents: Documents) -> Iterator[tuple[Document, Hit
     networks = documents.of("NetworkAttachmentDefinition")
     for document in documents.documents if networks else ():
         for pod in document.pods:
-            annotation = pod.template.at("metadata", "annotations")[_NETWORKS]
+            annotation = pod.template.at("metadata", "annotations")[MULTUS]
             requested = {name for each in pod.containers for name in (*each.limits, *each.requests)}
             for namespace, name in _names(annotation):
                 found = [each for each in documents.named("NetworkAttachmentDefinition", name) if each in networks]
@@ -70,6 +70,35 @@ def sriov_policy_without_rdma(document: Document) -> Iterator[Hit]:
     name, kind = document.spec["resourceName"], document.spec["deviceType"].text
     if _RDMA.search(name.text) and document.spec["isRdma"].text != "true" and kind in ("", "netdevice"):
         yield name.hit(f"the resource {name.text[:60]!r} has no RDMA")
+
+
+@rule(
+    RuleSeverity.WARNING,
+    Subject.POD,
+    fix=f"Name the networks in the annotation {MULTUS}.",
+    source=PROFILES["roce-sriov"].source,
+)
+def sriov_device_without_network(pod: PodTemplate) -> Iterator[Hit]:
+    """A virtual function becomes an interface of the pod only through a network that Multus attaches."""
+    networks = pod.template.at("metadata", "annotations")[MULTUS]
+    for container in pod.containers if not networks.text and not pod.is_patch else ():
+        for name, value in container.limits.items():
+            if "sriov" in name and name.startswith(("nvidia.com/", "openshift.io/")) and pod.kind != "TrainJob":
+                yield value.hit(f"{name} without the annotation {MULTUS}")
+
+
+@rule(
+    RuleSeverity.INFO,
+    Subject.CONTAINER,
+    fix=f"Request {HUGE_PAGES}: {PROFILES['efa'].hugepages}, or set FI_EFA_USE_HUGE_PAGE to 0.",
+    source=PROFILES["efa"].source,
+)
+def efa_without_huge_pages(container: Container) -> Iterator[Hit]:
+    """The library asks for huge pages of 2 MiB; a process that has none of them may fail at a fork."""
+    setting = container.env.get("FI_EFA_USE_HUGE_PAGE")
+    uses_none = setting is not None and setting["value"].text == "0"
+    if EFA_RESOURCE in container.limits and HUGE_PAGES not in container.limits and not uses_none:
+        yield container.limits[EFA_RESOURCE].hit(f"{EFA_RESOURCE} without {HUGE_PAGES}")
 
 
 def _sidecar(pod: PodTemplate) -> Value | None:

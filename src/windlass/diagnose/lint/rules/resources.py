@@ -11,6 +11,7 @@ from windlass.diagnose.lint.findings import Hit, RuleSeverity
 from windlass.diagnose.lint.pod_templates import GPU_RESOURCES, Container, PodTemplate
 from windlass.diagnose.lint.rule import Subject, rule
 from windlass.diagnose.lint.values import Value
+from windlass.hardware.network.profiles import is_rdma_resource
 from windlass.jobs.kubernetes.pods.quantities import amount
 
 _GPUS = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
@@ -30,7 +31,6 @@ _MISSPELT: Mapping[str, str] = MappingProxyType(
 )
 _BYTES = ("memory", "ephemeral-storage")
 _MIN_BYTES = 2**20
-_RDMA = re.compile(r"rdma/|nvidia\.com/.*rdma|.*/roce|mellanox\.com/|openshift\.io/.*(rdma|ib)")
 
 
 def _amount(value: Value) -> int | None:
@@ -218,7 +218,7 @@ def huge_pages_alone(container: Container) -> Iterator[Hit]:
 )
 def rdma_without_ipc_lock(container: Container) -> Iterator[Hit]:
     """RDMA pins memory; without IPC_LOCK the limit of locked memory makes ibv_reg_mr fail."""
-    devices = [value for value in container.limits.values() if _RDMA.match(value.name)]
+    devices = [value for value in container.limits.values() if is_rdma_resource(value.name)]
     security = container.value["securityContext"]
     allowed = {"IPC_LOCK", "CAP_IPC_LOCK", "SYS_ADMIN", "ALL"} & set(security.at("capabilities", "add").texts)
     if devices and not allowed and security["privileged"].text != "true":

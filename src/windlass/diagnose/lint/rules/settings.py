@@ -11,7 +11,10 @@ from windlass.diagnose.lint.findings import Hit, RuleSeverity
 from windlass.diagnose.lint.pod_templates import Container, PodTemplate
 from windlass.diagnose.lint.rule import Subject, rule
 from windlass.diagnose.lint.values import Value
-from windlass.hardware.facts.instances import INSTANCES, Instance
+from windlass.hardware.facts.instances import Instance
+from windlass.hardware.network.automatic import INSTANCE_LABELS, selected_instance
+from windlass.hardware.network.profiles import EFA_RESOURCE
+from windlass.hardware.network.variables import obsolete_settings
 
 _NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 _ALLOCATOR = "https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf"
@@ -54,12 +57,8 @@ _ALLOCATOR_OPTIONS = frozenset(
         "roundup_power2_divisions",
     }
 )
-_INSTANCE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
-_DEVICES: Mapping[str, str] = MappingProxyType({"nvidia.com/gpu": "gpus", "vpc.amazonaws.com/efa": "adapters"})
+_DEVICES: Mapping[str, str] = MappingProxyType({"nvidia.com/gpu": "gpus", EFA_RESOURCE: "adapters"})
 """Resource → the field of `Instance` with their number."""
-_INVENTED = ("NCCL_TIMEOUT", "NCCL_TIMEOUT_MS", "NCCL_TIMEOUT_SECONDS", "NCCL_COMM_TIMEOUT", "NCCL_SOCKET_TIMEOUT")
-_REMOVED = ("NCCL_IB_CUDA_SUPPORT", "NCCL_LL_THRESHOLD", "NCCL_SINGLE_RING_THRESHOLD", "NCCL_TREE_THRESHOLD")
-"""Variables that the library of NCCL 2.29 no longer contains."""
 _DEBUGGING: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "NCCL_CHECK_POINTERS": ("1", "checks each pointer of every call"),
@@ -77,7 +76,6 @@ _RECORDER: Mapping[str, str] = MappingProxyType(
         "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "TORCH_FR_DUMP_TEMP_FILE",
     }
 )
-_EFA = "vpc.amazonaws.com/efa"
 _SIMILAR = 0.92
 """Share of equal characters: one letter in twelve may differ."""
 
@@ -99,17 +97,23 @@ def nccl_variable_misspelt(container: Container) -> Iterator[Hit]:
 )
 def nccl_variable_invented(container: Container) -> Iterator[Hit]:
     """No version of NCCL has the variable: the timeout of collectives is an argument of PyTorch."""
-    for name in _INVENTED:
-        if name in container.env:
-            yield container.env[name]["name"].hit_value(f"NCCL has no {name}")
+    for each in obsolete_settings(dict.fromkeys(container.env, ""), "invented"):
+        yield container.env[each.name]["name"].hit_value(f"NCCL has no {each.name}")
 
 
 @rule(RuleSeverity.WARNING, Subject.CONTAINER, fix="Remove the variable.", source=_NCCL)
 def nccl_variable_removed(container: Container) -> Iterator[Hit]:
     """NCCL removed the variable, so that the setting has no effect; it chooses the algorithm itself."""
-    for name in _REMOVED:
-        if name in container.env:
-            yield container.env[name]["name"].hit_value(f"NCCL 2.29 has no {name}")
+    for each in obsolete_settings(dict.fromkeys(container.env, ""), "removed"):
+        yield container.env[each.name]["name"].hit_value(f"{each.name}: {each.why}")
+
+
+@rule(RuleSeverity.INFO, Subject.CONTAINER, fix="Write the new name.", source=_NCCL)
+def nccl_variable_renamed(container: Container) -> Iterator[Hit]:
+    """NCCL has replaced the variable; the new one counts groups of threads, which channels follow."""
+    for each in obsolete_settings(dict.fromkeys(container.env, ""), "renamed"):
+        name = container.env[each.name]["name"]
+        yield name.hit_value(f"{each.name} is now called {each.replacement}", each.replacement)
 
 
 @rule(
@@ -202,7 +206,7 @@ def devices_exceed_instance(pod: PodTemplate) -> Iterator[Hit]:
 )
 def efa_below_instance(container: Container) -> Iterator[Hit]:
     """The container has all GPUs of the machine and a part of its network, so that collectives are slower."""
-    instance, adapters = _instance(container.pod.spec["nodeSelector"]), container.limits.get(_EFA)
+    instance, adapters = _instance(container.pod.spec["nodeSelector"]), container.limits.get(EFA_RESOURCE)
     count = adapters.number if adapters else None
     if instance and adapters and count and container.gpus == instance.gpus and count < instance.adapters:
         yield adapters.hit_value(f"{count} of the {instance.adapters} adapters of {instance.name}")
@@ -210,5 +214,4 @@ def efa_below_instance(container: Container) -> Iterator[Hit]:
 
 def _instance(selector: Value) -> Instance | None:
     """The machine type that a pod selects, None if it selects none that is known."""
-    names = [selector[label].text.removeprefix("Standard_") for label in _INSTANCE_LABELS]
-    return next((INSTANCES[name] for name in names if name in INSTANCES), None)
+    return selected_instance({label: selector[label].text for label in INSTANCE_LABELS})

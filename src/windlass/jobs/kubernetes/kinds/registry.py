@@ -27,6 +27,7 @@ from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, with_sizes
 from windlass.jobs.kubernetes.pods import anti_affinity
 from windlass.jobs.kubernetes.pods.agent_pods import requested_agent
 from windlass.jobs.kubernetes.pods.anti_affinity import Exclusions
+from windlass.jobs.kubernetes.pods.network_pods import with_network
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.kubernetes.train_runtimes import TRAIN_JOB
 from windlass.jobs.syntax.names import did_you_mean
@@ -101,7 +102,7 @@ def read(manifest: Any, settings: Settings = _DEFAULTS) -> ParsedJob | Fault:
     try:
         field = ManifestField(in_its_version(manifest) if isinstance(manifest, dict) else manifest)
         kind = _kind(field["apiVersion"], field["kind"])
-        parsed = kind.read(field, settings)
+        parsed = with_network(kind.read(field, settings))
         parsed = with_policies(parsed, kind.member_policy(parsed))
         parsed = replace(parsed, warnings=(*parsed.warnings, *_without_agent(field)))
     except ManifestError as error:

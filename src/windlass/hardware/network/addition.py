@@ -1,0 +1,94 @@
+"""What one pod or one local rank gets for a network request: resources, networks, capabilities and variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from windlass.hardware.errors import PlanError
+from windlass.hardware.facts.instances import Instance
+from windlass.hardware.network.automatic import NodeFabric, selected_instance
+from windlass.hardware.network.profiles import HUGE_PAGES, PROFILES, Profile, Variable
+from windlass.hardware.network.request import NetworkRequest, version_of
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """Parts of a pod. `limits`: amounts by resource, as Kubernetes writes them."""
+
+    limits: Mapping[str, str] = field(default_factory=dict)
+    networks: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def addition_of(
+    request: NetworkRequest, gpus: int, selector: Mapping[str, str], nodes: Sequence[NodeFabric] = ()
+) -> Addition:
+    """Returns the addition for a pod with `gpus` GPUs on one of `nodes`. The profile of the request is not `auto`.
+
+    Raises PlanError if a parameter is missing; the text names it.
+    """
+    profile = PROFILES[request.profile]
+    if profile.needs_networks and not request.networks:
+        raise PlanError(
+            f"{profile.name} needs the networks that Multus attaches: write network: {profile.name},networks=NAME, "
+            "or let the operator set them with --network"
+        )
+    return Addition(
+        {**_devices(profile, request, gpus, selector, nodes), **_huge_pages(profile, request)},
+        request.networks,
+        profile.capabilities,
+        environment_of(request),
+    )
+
+
+def environment_of(request: NetworkRequest) -> dict[str, str]:
+    """Returns the variables of a request; the profile is not `auto`."""
+    found = PROFILES[request.profile].variables
+    return {each.name: _expand(each, request) for each in found if _is_wanted(each, request)}
+
+
+def _is_wanted(variable: Variable, request: NetworkRequest) -> bool:
+    if not variable.parameter:
+        return True
+    value = getattr(request, variable.parameter)
+    if variable.parameter == "hugepages":
+        return bool(value == "0")
+    return bool(value) and (variable.before is None or version_of(value) < variable.before)
+
+
+def _expand(variable: Variable, request: NetworkRequest) -> str:
+    return variable.value.format(interface=",".join(request.interface), hca=",".join(request.hca))
+
+
+def _devices(
+    profile: Profile, request: NetworkRequest, gpus: int, selector: Mapping[str, str], nodes: Sequence[NodeFabric]
+) -> dict[str, str]:
+    names = request.resource or ((profile.resource,) if profile.resource else ())
+    if request.count:
+        return dict.fromkeys(names, request.count)
+    if profile.fabric == "efa":
+        return dict.fromkeys(names, str(_adapters(names[0], gpus, selected_instance(selector), nodes)))
+    is_one_for_all = profile.is_per_network and len(names) == 1
+    return dict.fromkeys(names, str(len(request.networks)) if is_one_for_all else "1")
+
+
+def _adapters(resource: str, gpus: int, instance: Instance | None, nodes: Sequence[NodeFabric]) -> int:
+    """Returns the adapters of a pod: its share of the node's, by GPUs; all of them without GPUs."""
+    offers = [(node.devices[resource], node.gpus) for node in nodes if node.devices.get(resource)]
+    if not offers and instance is not None and instance.fabric == "efa":
+        offers = [(instance.adapters, instance.gpus)]
+    if not offers:
+        raise PlanError(
+            "efa: the number of adapters follows from the machine type; select it "
+            "(selector: {node.kubernetes.io/instance-type: p5.48xlarge}), or write network: efa,count=32"
+        )
+    return min(
+        max(1, adapters * min(gpus, total) // total if gpus and total else adapters) for adapters, total in offers
+    )
+
+
+def _huge_pages(profile: Profile, request: NetworkRequest) -> dict[str, str]:
+    amount = request.hugepages or profile.hugepages
+    return {HUGE_PAGES: amount} if amount not in ("", "0") else {}
