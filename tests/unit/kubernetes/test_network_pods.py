@@ -101,7 +101,7 @@ def test_a_missing_parameter_is_refused_in_a_cluster_and_a_warning_without_one()
     assert "networks=NAME" in warning
 
 
-def test_what_a_template_says_itself_stays():
+def test_fields_of_a_template_stay():
     own = {
         "resources": {"limits": {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 4}, "requests": {"cpu": "8"}},
         "securityContext": {"capabilities": {"add": ["SYS_PTRACE"]}},

@@ -1,4 +1,4 @@
-"""What one pod or one local rank gets for a network request: resources, networks, capabilities and variables."""
+"""Parts of one pod or one local rank for a network request: resources, networks, capabilities and variables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from windlass.hardware.errors import PlanError
 from windlass.hardware.facts.instances import Instance
 from windlass.hardware.network.automatic import NodeFabric, selected_instance
-from windlass.hardware.network.profiles import HUGE_PAGES, PROFILES, Profile, Variable
+from windlass.hardware.network.profiles import HUGE_PAGES, PROFILES, NetworkProfile, Variable
 from windlass.hardware.network.request import NetworkRequest, version_of
 
 
@@ -63,7 +63,11 @@ def _expand(variable: Variable, request: NetworkRequest) -> str:
 
 
 def _devices(
-    profile: Profile, request: NetworkRequest, gpus: int, selector: Mapping[str, str], nodes: Sequence[NodeFabric]
+    profile: NetworkProfile,
+    request: NetworkRequest,
+    gpus: int,
+    selector: Mapping[str, str],
+    nodes: Sequence[NodeFabric],
 ) -> dict[str, str]:
     names = request.resource or ((profile.resource,) if profile.resource else ())
     if request.count:
@@ -89,6 +93,6 @@ def _adapters(resource: str, gpus: int, instance: Instance | None, nodes: Sequen
     )
 
 
-def _huge_pages(profile: Profile, request: NetworkRequest) -> dict[str, str]:
+def _huge_pages(profile: NetworkProfile, request: NetworkRequest) -> dict[str, str]:
     amount = request.hugepages or profile.hugepages
     return {HUGE_PAGES: amount} if amount not in ("", "0") else {}

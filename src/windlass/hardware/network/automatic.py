@@ -18,7 +18,7 @@ _INFINIBAND_NAMES = ("infiniband", "ipoib", "rdma/ib", "shared_ib", "_ib")
 
 @dataclass(frozen=True, slots=True)
 class NodeFabric:
-    """What one node shows: its labels, its allocatable devices by resource, and its number of GPUs."""
+    """Facts that one node shows: its labels, its allocatable devices by resource, and its number of GPUs."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     devices: Mapping[str, int] = field(default_factory=dict)

@@ -39,7 +39,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class NetworkProfile:
     """One profile. `resource`: the device of the plugin that serves it, "" without one.
 
     `needs_networks`: the devices are of use only through interfaces that Multus attaches. `is_per_network`: each of
@@ -119,7 +119,7 @@ _EFA = (
 )
 
 _ROWS = (
-    Profile(
+    NetworkProfile(
         "efa",
         "AWS Elastic Fabric Adapter: adapters in proportion to the GPUs of a pod, and huge pages for libfabric.",
         "efa",
@@ -128,7 +128,7 @@ _ROWS = (
         hugepages="5120Mi",
         variables=(*_INTERFACE, *_EFA),
     ),
-    Profile(
+    NetworkProfile(
         "infiniband",
         "InfiniBand through the RDMA shared device plugin, which mounts /dev/infiniband into the container.",
         "infiniband",
@@ -137,7 +137,7 @@ _ROWS = (
         (IPC_LOCK,),
         variables=(*_INTERFACE, _HCA),
     ),
-    Profile(
+    NetworkProfile(
         "roce",
         "RDMA over Ethernet through the RDMA shared device plugin, and macvlan interfaces that Multus attaches.",
         "roce",
@@ -147,7 +147,7 @@ _ROWS = (
         needs_networks=True,
         variables=(*_INTERFACE, _HCA, _GID),
     ),
-    Profile(
+    NetworkProfile(
         "roce-sriov",
         "RDMA over Ethernet through virtual functions (SR-IOV), one for each network that Multus attaches.",
         "roce",
@@ -158,7 +158,7 @@ _ROWS = (
         is_per_network=True,
         variables=(*_INTERFACE, _HCA, _GID),
     ),
-    Profile(
+    NetworkProfile(
         "tcp",
         "Sockets alone, also where an RDMA device or a network plugin is present.",
         "tcp",
@@ -170,7 +170,7 @@ _ROWS = (
     ),
 )
 
-PROFILES: Mapping[str, Profile] = MappingProxyType({row.name: row for row in _ROWS})
+PROFILES: Mapping[str, NetworkProfile] = MappingProxyType({row.name: row for row in _ROWS})
 """Network profiles by name."""
 NAMES = (*PROFILES, AUTO)
 """Values of the field `network`."""
