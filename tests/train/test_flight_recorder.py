@@ -91,7 +91,7 @@ def test_the_rank_that_stays_out_is_named_with_collective_number_and_place(tmp_p
     assert (fact.values["op"], fact.values["seq"], fact.values["waiting"]) == ("all_reduce", "3", "0, 2")
     assert fact.values["group"] == "default_pg (gloo)"
     assert fact.values["place"].endswith("in one_rank_stays_out")
-    assert fact.values["last"].startswith("broadcast number 2 of default_pg, ended, at test_flight_recorder.py:")
+    assert fact.values["last"].startswith("broadcast number 2 of group default_pg, ended, at test_flight_recorder.py:")
     by_json = analyse_dumps(read_dump_files((tmp_path / "json").iterdir()).dumps)
     assert [(each.rule, each.ranks, each.values["seq"]) for each in by_json.findings] == [
         ("flight-missing-rank", (1,), "3")

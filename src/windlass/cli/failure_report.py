@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,12 @@ from windlass.cli.terminal.progress import ProgressBar
 from windlass.cli.terminal.report_format import ReportFormat
 from windlass.diagnose.failures.engine import diagnose
 from windlass.diagnose.failures.evidence import Evidence
-from windlass.diagnose.failures.log_files import NoSuchLogError, find_logs
+from windlass.diagnose.failures.log_files import STANDARD_INPUT, NoSuchLogError, find_logs
 from windlass.diagnose.failures.reports import markdown_report, plain_data, text_report, without_colours
+from windlass.diagnose.flight.facts import read_hang_evidence
 
 if TYPE_CHECKING:
     from windlass.diagnose.diagnosis import Diagnosis
-    from windlass.diagnose.failures.evidence import LogSource
     from windlass.diagnose.failures.reports import Paint
 
 _COLOURS = {"verdict": "1;31", "label": "1", "quiet": "2"}
@@ -30,11 +31,14 @@ _COLOURS = {"verdict": "1;31", "label": "1", "quiet": "2"}
 def diagnose_logs(paths: Sequence[str], *, show_secrets: bool) -> Diagnosis:
     """The diagnosis of files, folders or standard input. Raises UsageError where no log can be read."""
     try:
-        logs = find_logs(paths)
+        files = find_logs(paths)
     except NoSuchLogError as error:
         raise UsageError(str(error)) from error
-    diagnosis = _with_progress(logs, show_secrets=show_secrets)
-    if not logs or (diagnosis.verdict is None and len(diagnosis.unseen) >= len(logs)):
+    hang = read_hang_evidence(Path(file.name) for file in files if file.name != STANDARD_INPUT)
+    logs = [file for file in files if Path(file.name) not in hang.paths]
+    found = _with_progress(Evidence(logs, facts=hang.facts), show_secrets=show_secrets)
+    diagnosis = replace(found, unseen=[*found.unseen, *hang.gaps])
+    if not files or (diagnosis.verdict is None and len(diagnosis.unseen) >= len(files)):
         gaps = "; ".join(diagnosis.unseen[:3]) or "the folder is empty"
         raise UsageError(f"no log can be read: {gaps}\nname text files, gzip files or folders of them")
     return diagnosis
@@ -49,8 +53,8 @@ def print_diagnosis(diagnosis: Diagnosis, how: ReportFormat) -> ExitCode:
     return ExitCode.OK if diagnosis.verdict is None else ExitCode.FAILED
 
 
-def _with_progress(logs: Sequence[LogSource], *, show_secrets: bool) -> Diagnosis:
-    total = sum(Path(log.name).stat().st_size for log in logs if Path(log.name).exists())
+def _with_progress(evidence: Evidence, *, show_secrets: bool) -> Diagnosis:
+    total = sum(Path(log.name).stat().st_size for log in evidence.logs if Path(log.name).exists())
     done, lock = 0, threading.Lock()
 
     with ProgressBar("reading logs", no_color=bool(os.environ.get("NO_COLOR"))) as show:
@@ -62,7 +66,7 @@ def _with_progress(logs: Sequence[LogSource], *, show_secrets: bool) -> Diagnosi
                 if total and sys.stderr.isatty():
                     show(min(1.0, done / total), done >> 20, total >> 20)
 
-        return diagnose(Evidence(logs), show_secrets=show_secrets, report_bytes=count)
+        return diagnose(evidence, show_secrets=show_secrets, report_bytes=count)
 
 
 def _paint() -> Paint:

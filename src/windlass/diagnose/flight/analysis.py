@@ -46,9 +46,9 @@ def _find_in(group: ProcessGroup) -> Iterator[HangFinding]:
 
 
 def _is_long(finding: HangFinding, written_ns: int) -> bool:
-    """Whether ranks have waited long enough, or their wait is unknown."""
+    """Whether ranks have waited long enough, or their wait is unknown: a copied file may have any time."""
     waited = written_ns - finding.time_ns
-    return not written_ns or not finding.time_ns or waited >= MIN_WAIT_S * 1e9
+    return not finding.time_ns or waited < 0 or waited >= MIN_WAIT_S * 1e9
 
 
 def _root_findings(found: Sequence[HangFinding]) -> list[HangFinding]:

@@ -49,7 +49,9 @@ def read_hang_evidence(paths: Iterable[Path], expected_ranks: int | None = None)
 
 
 def fact_of(finding: HangFinding) -> Fact:
-    """Returns a finding as a fact. Its rank is the one that the finding blames, if it is one."""
+    """Returns a finding as a fact. Its rank is the one that the finding blames, if it is one.
+
+    It has no time: the clocks of recorders and logs are not aligned.
+    """
     rank = finding.ranks[0] if len(finding.ranks) == 1 else None
-    time = finding.time_ns // _NS_PER_MS or None
-    return Fact(finding.rule, EvidenceLine(finding.source, 0, finding.text), finding.values, rank, time=time)
+    return Fact(finding.rule, EvidenceLine(finding.source, 0, finding.text), finding.values, rank)

@@ -57,7 +57,7 @@ def describe_last(history: RankHistory) -> str:
     if last is None:
         return "none"
     title = group_title(last.group, last.description)
-    return f"{last.name} number {last.sequence} of {title}, {_PROGRESS[last.progress]}, at {describe_place(last)}"
+    return f"{last.name} number {last.sequence} of group {title}, {_PROGRESS[last.progress]}, at {describe_place(last)}"
 
 
 def describe_call(calls: Calls) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from windlass.diagnose.flight.dump_format import parse_dump
 from windlass.diagnose.flight.records import FlightDump
 
-BEGIN_NS = 1_790_000_000_000_000_000
+BEGIN_NS = 1_700_000_000_000_000_000
 DEFAULT = ("0", "default_pg")
 TORCH_FRAME = {
     "name": "wrapper",

@@ -37,11 +37,11 @@ def test_the_rank_that_did_not_enter_the_collective_of_the_others_is_named() -> 
     assert finding.values["op"] == "all_reduce"
     assert finding.values["seq"] == "4"
     assert finding.values["place"] == "train.py:42 in backward"
-    assert finding.values["last"] == "all_reduce number 3 of default_pg, completed, at train.py:10 in step"
+    assert finding.values["last"] == "all_reduce number 3 of group default_pg, completed, at train.py:10 in step"
     assert finding.text == (
         "flight recorder: rank 2 did not enter all_reduce, number 4 of group default_pg (nccl), called at "
-        "train.py:42 in backward; waiting: rank 0, 1, 3; last operation of rank 2: all_reduce number 3 of default_pg, "
-        "completed, at train.py:10 in step; its stack: not known"
+        "train.py:42 in backward; waiting: rank 0, 1, 3; last operation of rank 2: all_reduce number 3 of group "
+        "default_pg, completed, at train.py:10 in step; its stack: not known"
     )
 
 
@@ -227,8 +227,8 @@ def test_a_receive_without_its_send_names_the_rank_that_did_not_send() -> None:
     assert (finding.ranks, finding.waiting) == ((4,), (5,))
     assert finding.text == (
         "flight recorder: rank 5 waits in recv of group mesh_pp (nccl), called at pp.py:5 in forward; "
-        "no send of rank 4; last operation of rank 4: send number 1 of mesh_pp, completed, at train.py:10 in step; "
-        "its stack: not known"
+        "no send of rank 4; last operation of rank 4: send number 1 of group mesh_pp, completed, at train.py:10 in "
+        "step; its stack: not known"
     )
 
 

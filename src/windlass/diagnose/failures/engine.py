@@ -1,0 +1,72 @@
+"""Diagnoses one failed job: from logs to facts, from facts to the root cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from windlass.diagnose.diagnosis import Diagnosis
+from windlass.diagnose.failures.candidate_order import rank_candidates
+from windlass.diagnose.failures.candidates import find_candidates
+from windlass.diagnose.failures.clock_offsets import aligned_facts
+from windlass.diagnose.failures.evidence import Evidence, LogSource
+from windlass.diagnose.failures.failure_rules import load_rules
+from windlass.diagnose.failures.laggard import TIMEOUTS, find_laggard
+from windlass.diagnose.failures.log_scan import LogFindings, scan_log
+from windlass.diagnose.failures.source_labels import label_source
+from windlass.diagnose.failures.verdict import build_verdict
+
+_THREADS = 2
+"""The matching of lines runs outside the interpreter's lock."""
+
+
+def diagnose(
+    evidence: Evidence, *, show_secrets: bool = False, report_bytes: Callable[[int], object] = int
+) -> Diagnosis:
+    """The root cause of a failed job, or none where nothing points to a failure.
+
+    `report_bytes` is called with the number of bytes of each block that was read, in any thread.
+    """
+    # 1. Read all logs of the latest attempt, and find the lines that fire a rule.
+    rules = load_rules()
+    logs = _scan(latest_attempt([label_source(source) for source in evidence.logs]), report_bytes)
+    # 2. Put the facts of all logs on one clock, and add those of other analyses.
+    facts = [*aligned_facts(logs), *((fact, 0) for fact in evidence.facts if fact.rule in rules)]
+    # 3. Keep the rules whose conditions hold, and order them: causes before what follows from them.
+    lengths = {log.source.name: log.lines for log in logs}
+    complete = frozenset(log.source.name for log in logs if log.source.is_complete and not _gaps(log))
+    ranked = rank_candidates(find_candidates(facts, rules, lengths, complete))
+    # 4. Find the rank that the others waited for.
+    known = set(range(evidence.expected_ranks or 0)).union(*(log.ranks for log in logs))
+    laggard = find_laggard([fact for fact, _ in facts if fact.rule in TIMEOUTS], logs, known)
+    # 5. Describe the best candidate, and name what the evidence lacks.
+    verdict = build_verdict(ranked, laggard, show_secrets=show_secrets) if ranked else None
+    return Diagnosis(verdict, _unseen(logs, evidence))
+
+
+def latest_attempt(sources: Sequence[LogSource]) -> list[LogSource]:
+    """The sources of the latest attempt, and those that belong to none."""
+    latest = max((source.attempt for source in sources if source.attempt is not None), default=None)
+    return [source for source in sources if source.attempt in (None, latest)]
+
+
+def _scan(sources: Sequence[LogSource], report_bytes: Callable[[int], object]) -> list[LogFindings]:
+    if len(sources) < 2:
+        return [scan_log(source, report_bytes) for source in sources]
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return list(threads.map(lambda source: scan_log(source, report_bytes), sources))
+
+
+def _gaps(log: LogFindings) -> list[str]:
+    return log.gaps.sentences(log.source.name)
+
+
+def _unseen(logs: Sequence[LogFindings], evidence: Evidence) -> list[str]:
+    seen = {rank for log in logs for rank in log.ranks}
+    missing = [rank for rank in range(evidence.expected_ranks or 0) if rank not in seen]
+    gaps = [sentence for log in logs for sentence in _gaps(log)]
+    empty = [f"{log.source.name}: empty" for log in logs if not log.lines and not _gaps(log)]
+    if missing:
+        shown = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
+        gaps.append(f"no line of {len(missing)} of {evidence.expected_ranks} ranks: {shown}")
+    return gaps + empty
