@@ -34,6 +34,7 @@ VERBS = MappingProxyType(
         "simulate": ("simulate", "Replay a trace on a simulated cluster, and compare policies"),
         "scaling": ("scaling", "Measure a job on 1, 2, 4 ranks: speed-up, efficiency"),
         "plan": ("plan", "Estimate memory, mesh, step time and cost of a training run"),
+        "gpu": ("gpu", "Plan how workloads share GPUs: whole, MIG, MPS, time-slicing"),
         "checkpoint": ("checkpoint", "List, verify, prune and export checkpoints"),
         "operator": ("operator", "Install, check, run or uninstall the Kubernetes operator"),
         "up": ("daemon", "Start the daemon"),
