@@ -14,6 +14,7 @@ VERBS = MappingProxyType(
         "status": ("status", "Details of a job; without a job, of the controller"),
         "top": ("top", "Live progress of running jobs; of one job, rank by rank"),
         "metrics": ("metrics", "Recorded loss, step times, memory of a job, also after its end"),
+        "ui": ("ui", "Open the dashboard in a browser"),
         "why": ("why", "Why jobs wait: exact counts, and which jobs hold what they need"),
         "doctor": ("doctor", "Find out what is wrong, and print the fix"),
         "logs": ("logs", "Output of the ranks of a job, of any attempt"),

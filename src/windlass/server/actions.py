@@ -35,6 +35,9 @@ class Actions(Protocol):
     async def unreserve(self, name: str) -> Json:
         """Deletes a reservation."""
 
+    async def open_dashboard(self, body: Mapping[str, Any]) -> Json:
+        """The `url` of a new one-time link to the dashboard, on `port`; with `may_act` its pages may change jobs."""
+
     async def down(self, body: Mapping[str, Any]) -> Json:
         """Ends the daemon."""
 

@@ -73,6 +73,7 @@ def _action_routes(actions: Actions) -> list[Route]:
         Route("/v1/reservations", action.reserve, methods=["POST"]),
         Route("/v1/reservations/{name}", action.unreserve, methods=["DELETE"]),
         *(Route(f"/v1/{verb}", action.act_on_all, methods=["POST"]) for verb in JOB_ACTIONS),
+        Route("/v1/ui", action.open_dashboard, methods=["POST"]),
         Route("/v1/down", action.down, methods=["POST"]),
     ]
 
@@ -153,6 +154,9 @@ class _Actions:
     async def act_on_all(self, request: Request) -> Response:
         verb = request.url.path.rpartition("/")[2]
         return json_response(await self._actions.act_on_all(verb, await _object(request)))
+
+    async def open_dashboard(self, request: Request) -> Response:
+        return json_response(await self._actions.open_dashboard(await _object(request)), status=201)
 
     async def down(self, request: Request) -> Response:
         return json_response(await self._actions.down(await _object(request)))

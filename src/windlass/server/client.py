@@ -110,6 +110,10 @@ class Client:
         """Ended jobs, the latest first."""
         return list(self._get("/v1/history", filters)["jobs"])
 
+    def open_dashboard(self, *, port: int, may_act: bool) -> str:
+        """Address of a new one-time link to the dashboard."""
+        return str(self.call("POST", "/v1/ui", {"port": port, "may_act": may_act})["url"])
+
     def down(self, *, keep_jobs: bool) -> Json:
         """Ends the daemon. Its jobs go on under the process supervisor, or are stopped first."""
         return self.call("POST", "/v1/down", {"keep_jobs": keep_jobs})

@@ -19,12 +19,15 @@ from windlass.core.model.resources import CPU
 from windlass.core.model.status import TERMINAL
 from windlass.server import views
 from windlass.server.actions import JOB_ACTIONS, find_obstacle
+from windlass.server.dashboard.listener import DEFAULT_PORT, DashboardListener
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.feed import EventFeed
 from windlass.server.local_data_source import resolve_name
 from windlass.server.service import Service
 from windlass.server.submission_request import SubmissionRequest, find_repeated, number_jobs
 from windlass.server.views import Json
+
+_PORTS = 1 << 16
 
 
 class LocalActions:
@@ -37,12 +40,14 @@ class LocalActions:
         backend: LocalBackend,
         feed: EventFeed,
         leave: Callable[[bool], None],
+        dashboard: DashboardListener,
     ) -> None:
         self._service = service
         self._controller = controller
         self._backend = backend
         self._feed = feed
         self._leave = leave
+        self._dashboard = dashboard
 
     # --- jobs --------------------------------------------------------------------------------------
 
@@ -135,6 +140,13 @@ class LocalActions:
             raise ApiError(ErrorCode.NO_SUCH_JOB, f"no reservation {name[:60]!r} was made with windlass reserve", fix)
         await _wait_until_durable(self._feed, [self._backend.set_reservations(left)])
         return {"name": name}
+
+    async def open_dashboard(self, body: Mapping[str, Any]) -> Json:
+        """A new one-time link to the dashboard. `port`: of the first link, when the server starts; 0: any."""
+        port = body.get("port", DEFAULT_PORT)
+        if not isinstance(port, int) or not 0 <= port < _PORTS:
+            raise ApiError(ErrorCode.BAD_REQUEST, f"port is a number from 0 to {_PORTS - 1}")
+        return {"url": await self._dashboard.open(self, port, may_act=body.get("may_act") is True)}
 
     async def down(self, body: Mapping[str, Any]) -> Json:
         """Ends the daemon. With `keep_jobs` jobs go on; else they are cancelled and waited for first."""

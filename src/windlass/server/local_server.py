@@ -19,12 +19,13 @@ from windlass.controller.controller import Controller, run
 from windlass.core.model.status import Phase
 from windlass.server.cluster_options import ClusterOptions
 from windlass.server.cluster_selection import choose_cluster, save_cluster
+from windlass.server.dashboard.listener import DashboardListener
 from windlass.server.feed import EventFeed
 from windlass.server.garbage_collection import collect_rarely
 from windlass.server.local_actions import LocalActions
 from windlass.server.local_data_source import LocalDataSource
 from windlass.server.service import Service
-from windlass.server.telemetry_recorder import STORE_NAME, record_telemetry
+from windlass.server.telemetry_records.recorder import STORE_NAME, record_telemetry
 
 _MAX_SAVED_VERDICTS = 1_000
 """Maximum number of verdicts that are saved at the end, for `windlass why` while no controller runs."""
@@ -56,7 +57,10 @@ class LocalServer:
         self._telemetry = state / STORE_NAME
         source = LocalDataSource(self.backend)
         self.service = Service(self.controller, source, self.feed, kind, self._telemetry)
-        self.actions = LocalActions(self.service, self.controller, self.backend, self.feed, self._hand_over)
+        self._dashboard = DashboardListener(self.service, self.controller, self.feed, self.backend.paths)
+        self.actions = LocalActions(
+            self.service, self.controller, self.backend, self.feed, self._hand_over, self._dashboard
+        )
 
     async def live(self, listener: socket.socket) -> None:
         """Runs the controller and the API until `leave`. Running jobs go on, unless the process supervisor is ended."""
@@ -71,6 +75,7 @@ class LocalServer:
         await asyncio.wait([controlling, stopping], return_when=asyncio.FIRST_COMPLETED)
         # 1. accept no more actions
         self.feed.close()
+        await self._dashboard.close()
         try:
             # 2. end the API, then the controller between two turns
             for task in (recording, serving, stopping, controlling):

@@ -15,7 +15,7 @@ from windlass.server import views
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.job_filter import parse_filter
 from windlass.server.progress import summarize_progress
-from windlass.server.telemetry_recorder import STORE_NAME
+from windlass.server.telemetry_records.recorder import STORE_NAME
 from windlass.server.views import Json, PendingStatus
 
 _DEFAULT_LIMIT = 1_000
@@ -70,7 +70,7 @@ class RecordsClient:
 
     def metrics(self, name: str, **filters: Any) -> Json:
         """Stored telemetry of a job; see `Service.metrics`."""
-        from windlass.server.metric_queries import job_metrics, read_span  # noqa: PLC0415 - rarely needed
+        from windlass.server.telemetry_records.queries import job_metrics, read_span  # noqa: PLC0415 - rarely needed
 
         given = {key: str(value) for key, value in filters.items()}
         return job_metrics(self._paths.root / STORE_NAME, self._resolve(name), read_span(given))

@@ -82,21 +82,34 @@ class Service:
         Filters: those of `job_filter`, `limit`, and `progress`, which adds the training progress of holders of nodes.
         Ended jobs are listed only if the filter selects them, the latest first.
         """
-        job_filter, limit = parse_filter(filters), _number(filters, "limit", _DEFAULT_LIMIT)
+        return (await self.job_page(filters))[0]
+
+    async def job_page(self, filters: Filters) -> tuple[list[Json], int]:
+        """A part of that listing from `offset` on, and the number of jobs of all of it.
+
+        `search`: only jobs with this text in their id, user or queue. Ended jobs count up to the end of the page.
+        """
+        job_filter = parse_filter(filters)
+        offset, limit = _number(filters, "offset", 0), _number(filters, "limit", _DEFAULT_LIMIT)
+        limit += offset
+        text = filters.get("search", "").casefold()
         positions = self.lookup.positions()
         chosen = [
-            state for state in (*self._controller.states.values(), *self.source.held_jobs()) if job_filter.has(state)
+            state
+            for state in (*self._controller.states.values(), *self.source.held_jobs())
+            if job_filter.has(state) and _has_text(state, text)
         ]
         chosen.sort(key=lambda state: listing_order(state, positions))
         if job_filter.ended and len(chosen) < limit:
             known = {state.id for state in chosen}
             ended = await self.source.records.ended(job_filter, limit)
-            chosen += [state for state in ended if state.id not in known]
-        chosen = chosen[:limit]
+            chosen += [state for state in ended if state.id not in known and _has_text(state, text)]
+        total = len(chosen)
+        chosen = chosen[offset:limit]
         lines = [self.lookup.line(state, positions) for state in chosen]
-        if not filters.get("progress"):
-            return lines
-        return [{**line, "progress": await self._progress(state)} for line, state in zip(lines, chosen, strict=True)]
+        if filters.get("progress"):
+            lines = [{**line, "progress": await self._progress(s)} for line, s in zip(lines, chosen, strict=True)]
+        return lines, total
 
     async def _progress(self, state: JobState) -> Json | None:
         if state.status.phase not in HOLDING:
@@ -122,7 +135,7 @@ class Service:
 
     async def metrics(self, name: str, filters: Filters) -> Json:
         """Stored telemetry of a job. Filters: since, until (ms), points, statistic."""
-        from windlass.server.metric_queries import job_metrics, read_span  # noqa: PLC0415 - rarely needed
+        from windlass.server.telemetry_records.queries import job_metrics, read_span  # noqa: PLC0415 - rarely needed
 
         if self._telemetry is None:
             raise ApiError(ErrorCode.WRONG_STATE, "this controller records no telemetry")
@@ -157,6 +170,10 @@ class Service:
             namespace=filters.get("namespace", ""),
         )
         return [views.job_line(state) for state in states]
+
+
+def _has_text(state: JobState, text: str) -> bool:
+    return not text or any(text in each.casefold() for each in (state.id, state.job.user, state.job.queue))
 
 
 def _number(filters: Filters, key: str, default: int) -> int:

@@ -27,6 +27,7 @@ from windlass.core.model.reservation import Reservation
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.jobs.description.submission import Submission
 from windlass.server.app import application
+from windlass.server.dashboard.listener import DashboardListener
 from windlass.server.feed import EventFeed
 from windlass.server.local_actions import LocalActions
 from windlass.server.local_data_source import LocalDataSource
@@ -144,7 +145,10 @@ class Daemon:
         self.left: list[bool] = []
         self.controller = Controller(self.backend.recover(), self.backend.finished)
         self.service = Service(self.controller, LocalDataSource(self.backend), self.feed, kind)
-        self.actions = LocalActions(self.service, self.controller, self.backend, self.feed, self.left.append)
+        self.dashboard = DashboardListener(self.service, self.controller, self.feed, self.backend.paths)
+        self.actions = LocalActions(
+            self.service, self.controller, self.backend, self.feed, self.left.append, self.dashboard
+        )
         self._application = application(self.service, self.actions)
         self._controlling = self.start(run(self.controller, self.backend, [self.feed], on_trouble=self.feed.complain))
 

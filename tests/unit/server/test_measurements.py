@@ -7,7 +7,7 @@ import pytest
 from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import Job, Role
 from windlass.core.model.status import JobState
-from windlass.server.measurements import MAX_RANKS, job_frame
+from windlass.server.telemetry_records.measurements import MAX_RANKS, job_frame
 from windlass.telemetry.metric_table import metric_of
 
 NOW = 1_700_000_000_000

@@ -124,6 +124,14 @@ class LogCursor:
         unfinished, self._unfinished = self._unfinished, b""
         return [self._line(unfinished)] if unfinished else []
 
+    def end(self) -> int:
+        """Returns the offset of the end of the stream as it is now."""
+        return _end(self.file.path)
+
+    def line_offset(self) -> int:
+        """Returns the offset of the first byte that belongs to no returned line."""
+        return self.offset - len(self._unfinished)
+
     def close(self) -> None:
         """Closes the files."""
         self._leave_part()

@@ -71,7 +71,7 @@ class _Recorder:
             self._store.close()
 
     def _frames(self, now: int) -> list[MetricFrame]:
-        from windlass.server import measurements  # noqa: PLC0415 - see `record`
+        from windlass.server.telemetry_records import measurements  # noqa: PLC0415 - see `record`
 
         snapshot, states = self._controller.snapshot(), list(self._controller.states.values())
         verdicts = self._controller.plan.verdicts
@@ -81,7 +81,7 @@ class _Recorder:
         return [*frames, *measurements.queue_frames(snapshot, states, now)]
 
     async def _job_frame(self, state: JobState, now: int) -> MetricFrame:
-        from windlass.server import measurements  # noqa: PLC0415 - see `record`
+        from windlass.server.telemetry_records import measurements  # noqa: PLC0415 - see `record`
 
         await asyncio.sleep(0)  # the controller's turns go between two jobs
         tasks = await self._source.records.tasks(state.id)

@@ -1,0 +1,59 @@
+"""`windlass ui`: opens the dashboard in a browser."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+from typing import Annotated
+
+import typer
+
+from windlass.cli.errors import UsageError
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.target import OnOption, StateOption, resolve_context, state_folder
+from windlass.server.dashboard.listener import DEFAULT_PORT
+
+
+def ui(
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_535, help="Port on this machine; 0: any free one.")
+    ] = DEFAULT_PORT,
+    allow_actions: Annotated[
+        bool,
+        typer.Option("--allow-actions", help="Pages may cancel, suspend and resume jobs. Default: they only read."),
+    ] = False,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open a browser, or only print the address.")
+    ] = True,
+    on: OnOption = "",
+    state: StateOption = None,
+) -> int:
+    """Open the dashboard: capacity, queue, jobs with their ranks, nodes, fair shares, history.
+
+    Prints an address that works once, within two minutes, on this machine; the browser that opens it stays
+    signed in for twelve hours. Starts the daemon if none runs. The port is chosen by the first call.
+    """
+    if resolve_context(on) is not None:
+        raise UsageError("the dashboard shows this machine only\nuse `windlass queue`, `top` and `why` for a cluster")
+    from windlass.server import daemon, discovery  # noqa: PLC0415 - help does not need them
+    from windlass.server.cluster_options import ClusterOptions  # noqa: PLC0415
+
+    folder = state_folder(state)
+    client = discovery.find_controller(folder)
+    if client is None:
+        facts = daemon.start(folder, ClusterOptions())
+        print(f"windlass is up (pid {facts['pid']}) with {facts['cluster']}", file=sys.stderr)
+        client = discovery.find_daemon(folder)
+    address = client.open_dashboard(port=port, may_act=allow_actions)
+    print(address)
+    if browser and _has_display():
+        webbrowser.open(address)
+    return ExitCode.OK
+
+
+def _has_display() -> bool:
+    """Whether a browser could show a window; a text browser in this terminal is not wanted."""
+    return sys.stdout.isatty() and (
+        sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    )

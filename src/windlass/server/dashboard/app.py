@@ -1,0 +1,176 @@
+"""HTTP application of the dashboard: pages, their files, views as JSON, the stream of versions, and actions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from windlass.backends.port import BackendError
+from windlass.server.app import json_response
+from windlass.server.dashboard.guard import SESSION
+from windlass.server.dashboard.pages import PageViews
+from windlass.server.dashboard.sessions import SESSION_LIFETIME_MS, Sessions
+from windlass.server.dashboard.state_version import StateVersion
+from windlass.server.dashboard.view_cache import CachedAnswer, ViewCache
+from windlass.server.errors import HTTP_STATUS, ApiError, ErrorCode
+
+Json = dict[str, Any]
+_TYPES = {"js": "text/javascript", "css": "text/css", "html": "text/html", "svg": "image/svg+xml"}
+_UPLOT = "windlass.backends.simulator.report", "vendor", "uplot"
+_VENDORED = {"uPlot.iife.min.js", "uPlot.min.css"}
+_PAGES = ("/", "/queue", "/nodes", "/share", "/history", "/jobs/{name:path}")
+_RETRY_MS = 1_000
+_MAX_BODY = 1 << 16
+
+
+class Dashboard:
+    """One method for each kind of path. `cookie`: name of the session's cookie."""
+
+    def __init__(
+        self,
+        views: PageViews,
+        sessions: Sessions,
+        version: StateVersion,
+        cookie: Callable[[], str],
+        now: Callable[[], int],
+    ) -> None:
+        self._views, self._sessions, self._version = views, sessions, version
+        self._cookie, self._now = cookie, now
+        self._cache = ViewCache()
+
+    def application(self) -> Starlette:
+        """The ASGI application, without the guard."""
+        get = {
+            "/login": self.log_in,
+            "/assets/{path:path}": _asset,
+            "/api/session": self.session,
+            "/api/stream": self.stream,
+            "/api/jobs/{name:path}/log": self.log,
+            "/api/{view}": self.view,
+            "/api/{view}/{name:path}": self.view,
+            **dict.fromkeys(_PAGES, _index),
+        }
+        errors: Mapping[Any, Callable[..., Any]] = {
+            ApiError: _refused,
+            BackendError: _unusable,
+            HTTPException: _unknown,
+        }
+        routes = [Route(path, handler, methods=["GET"]) for path, handler in get.items()]
+        action = Route("/api/jobs/{name:path}/{verb}", self.act, methods=["POST"])
+        return Starlette(routes=[action, *routes], exception_handlers=dict(errors))
+
+    async def log_in(self, request: Request) -> Response:
+        """Exchanges the token of a one-time link for a cookie."""
+        cookie = self._sessions.redeem(request.query_params.get("token", ""), self._now())
+        if cookie is None:
+            return PlainTextResponse("This link was used already, or is too old: run `windlass ui` again.\n", 401)
+        answer = RedirectResponse(_local_path(request.query_params.get("to", "/")), 303)
+        age = SESSION_LIFETIME_MS // 1000
+        answer.set_cookie(self._cookie(), cookie, max_age=age, httponly=True, samesite="strict", path="/")
+        return answer
+
+    async def session(self, request: Request) -> Response:
+        """The token for changes, and whether the session may make any."""
+        session = request.scope[SESSION]
+        return json_response({"csrf": session.csrf, "may_act": session.may_act, **self._views.about()})
+
+    async def view(self, request: Request) -> Response:
+        """A view, computed once for each version of the state."""
+        name, argument = request.path_params["view"], request.path_params.get("name", "")
+        produce = self._views.find(name, argument, dict(request.query_params))
+        if produce is None:
+            raise HTTPException(404)
+        key = f"{request.url.path}?{request.url.query}"
+        found = await self._cache.answer(key, self._version.number, produce)
+        return _cached(request, found)
+
+    async def log(self, request: Request) -> Response:
+        """A piece of a job's output."""
+        return json_response(await self._views.log(request.path_params["name"], dict(request.query_params)))
+
+    async def stream(self, request: Request) -> Response:
+        """Versions of the state as server-sent events; a page that returns names the last one that it saw."""
+        if self._version.is_full:
+            return PlainTextResponse("too many pages are open\n", 503)
+        seen = request.headers.get("last-event-id", "0")
+        number = int(seen) if seen.isdecimal() and len(seen) < 16 else 0
+        return StreamingResponse(self._events(number), media_type="text/event-stream")
+
+    async def _events(self, seen: int) -> AsyncIterator[bytes]:
+        yield f"retry: {_RETRY_MS}\n\n".encode()
+        async for number in self._version.follow(seen):
+            yield f"id: {number}\nevent: version\ndata: {number}\n\n".encode()
+
+    async def act(self, request: Request) -> Response:
+        """Cancels, suspends or resumes a job."""
+        body = await request.body()
+        if len(body) > _MAX_BODY:
+            raise ApiError(ErrorCode.BAD_REQUEST, "the request is too large")
+        given = json.loads(body or b"{}")
+        return json_response(await self._views.act(request.path_params["verb"], request.path_params["name"], given))
+
+
+def _local_path(path: str) -> str:
+    """The path of a page of ours; anything else becomes the first page."""
+    return path if path.startswith("/") and not path.startswith(("//", "/\\")) else "/"
+
+
+def _cached(request: Request, found: CachedAnswer) -> Response:
+    headers = {"etag": found.etag, "cache-control": "no-cache"}
+    if request.headers.get("if-none-match") == found.etag:
+        return Response(status_code=304, headers=headers)
+    body = found.plain
+    if found.compressed is not None and "gzip" in request.headers.get("accept-encoding", ""):
+        body, headers = found.compressed, {**headers, "content-encoding": "gzip"}
+    return Response(body, headers=headers, media_type="application/json")
+
+
+async def _index(_request: Request) -> Response:
+    return Response(_read_asset("index.html"), media_type="text/html")
+
+
+async def _asset(request: Request) -> Response:
+    path = request.path_params["path"]
+    content = _read_asset(path)
+    if content is None:
+        raise HTTPException(404)
+    kind = _TYPES.get(path.rpartition(".")[2], "application/octet-stream")
+    return Response(content, media_type=kind, headers={"cache-control": "no-cache"})
+
+
+@cache
+def _read_asset(path: str) -> bytes | None:
+    """A file of the pages or of uPlot; None for any other path."""
+    if path in _VENDORED:
+        package, *folders = _UPLOT
+        return files(package).joinpath(*folders, path).read_bytes()
+    parts = path.split("/")
+    if any(
+        not part.replace("-", "").replace("_", "").replace(".", "").isalnum() or part.startswith(".") for part in parts
+    ):
+        return None
+    found = files("windlass.server.dashboard").joinpath("assets", *parts)
+    return found.read_bytes() if found.is_file() else None
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, ApiError)  # noqa: S101 - registered for this type
+    return json_response(error.as_json(), HTTP_STATUS[error.code])
+
+
+async def _unusable(request: Request, error: Exception) -> Response:
+    return await _refused(request, ApiError(ErrorCode.INTERNAL, f"cannot answer now: {error}"))
+
+
+async def _unknown(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this type
+    return PlainTextResponse("there is no such page\n", error.status_code)

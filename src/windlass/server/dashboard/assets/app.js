@@ -1,0 +1,125 @@
+// The shell: navigation by address, live updates, theme and keyboard. Each page is a module with create(context).
+import { follow, get, session } from "./client.js";
+import { h } from "./dom.js";
+import { confirmDialog, helpDialog } from "./dialogs.js";
+
+const PAGES = [
+  { path: /^\/$/, name: "overview", title: "Overview", key: "o", href: "/" },
+  { path: /^\/queue$/, name: "queue", title: "Queue", key: "q", href: "/queue" },
+  { path: /^\/nodes$/, name: "nodes", title: "Nodes", key: "n", href: "/nodes" },
+  { path: /^\/share$/, name: "share", title: "Fair share", key: "s", href: "/share" },
+  { path: /^\/history$/, name: "history", title: "History", key: "h", href: "/history" },
+  { path: /^\/jobs\/(.+)$/, name: "job", title: "Job" },
+];
+const main = document.getElementById("main");
+const live = document.getElementById("live");
+let current = null;
+let about = { may_act: false };
+let refreshing = false;
+let stale = false;
+
+async function show() {
+  const found = PAGES.find((page) => page.path.test(location.pathname)) || PAGES[0];
+  const page = found.path.exec(location.pathname) ? found : PAGES[0];
+  const argument = (page.path.exec(location.pathname) || [])[1];
+  markCurrent(page.name);
+  document.title = `${argument ? decodeURIComponent(argument) : page.title} – Windlass`;
+  const module = await import(`./pages/${page.name}.js`);
+  current?.close?.();
+  current = module.create({ get, about, argument: argument && decodeURIComponent(argument), go, confirm: confirmDialog, refresh });
+  main.replaceChildren(...current.elements);
+  await refresh();
+}
+
+// One refresh at a time: versions that arrive meanwhile cause one more.
+async function refresh() {
+  if (refreshing) { stale = true; return; }
+  refreshing = true;
+  do {
+    stale = false;
+    const page = current;
+    try {
+      await page.update();
+      main.querySelector(".problem")?.remove();
+    } catch (error) {
+      if (page === current) problem(error);
+    }
+  } while (stale);
+  refreshing = false;
+  main.dataset.ready = "true";
+}
+
+function problem(error) {
+  main.querySelector(".problem")?.remove();
+  const text = error.status === 401 ? "The session has ended: run windlass ui again." : error.message;
+  main.prepend(h("section", { class: "problem", role: "alert" }, text));
+}
+
+export function go(href, replace = false) {
+  history[replace ? "replaceState" : "pushState"](null, "", href);
+  return show().then(() => main.focus({ preventScroll: replace }));
+}
+
+function markCurrent(name) {
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.dataset.page === name) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+function connected(yes) {
+  live.dataset.state = yes ? "live" : "lost";
+  document.getElementById("live-text").textContent = yes ? "live" : "connection lost, retrying";
+}
+
+function switchTheme() {
+  const dark = document.documentElement.dataset.theme
+    ? document.documentElement.dataset.theme === "dark"
+    : matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.dataset.theme = dark ? "light" : "dark";
+  localStorage.setItem("theme", document.documentElement.dataset.theme);
+  current?.redraw?.();
+}
+
+function onClick(event) {
+  const link = event.target.closest("a[href^='/']");
+  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || link.target) return;
+  event.preventDefault();
+  go(link.getAttribute("href"));
+}
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
+  const page = PAGES.find((each) => each.key === event.key);
+  if (page) go(page.href);
+  else if (event.key === "?") helpDialog(PAGES);
+  else if (event.key === "t") switchTheme();
+  else if (event.key === "/") main.querySelector("input[type=search]")?.focus();
+  else if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
+  else return;
+  event.preventDefault();
+}
+
+function step(by) {
+  const links = [...main.querySelectorAll("tbody a[href^='/jobs/']")];
+  const at = links.indexOf(document.activeElement);
+  links[Math.max(0, Math.min(links.length - 1, at + by))]?.focus();
+}
+
+async function begin() {
+  const theme = localStorage.getItem("theme");
+  if (theme) document.documentElement.dataset.theme = theme;
+  const nav = document.getElementById("nav");
+  nav.append(...PAGES.filter((page) => page.href).map((page) => h("a", { href: page.href, "data-page": page.name }, page.title)));
+  document.addEventListener("click", onClick);
+  document.addEventListener("keydown", onKey);
+  addEventListener("popstate", show);
+  document.getElementById("theme").addEventListener("click", switchTheme);
+  document.getElementById("help").addEventListener("click", () => helpDialog(PAGES));
+  about = await session().catch((error) => { problem(error); return about; });
+  await show();
+  follow(() => { if (!document.hidden) refresh(); else stale = true; }, connected);
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+}
+
+begin();

@@ -1,0 +1,65 @@
+// Line charts by uPlot, which page loads before the modules. Times in ms, values in the unit of the metric.
+import { colourOf, h, tint } from "./dom.js";
+import { measured } from "./format.js";
+
+const FONT = "12px system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif";
+
+// lines: [{label, times, values}]; all of one unit. stacked: each line is drawn on the sum of those before it.
+export class LineChart {
+  constructor(title, unit, about = "", stacked = false) {
+    this.unit = unit;
+    this.stacked = stacked;
+    this.holder = h("div", { class: "plot", role: "img", "aria-label": title });
+    this.element = h("div", { class: "chart" }, h("h3", {}, title, " ", h("small", {}, about)), this.holder);
+    this.lines = [];
+    new ResizeObserver(() => this.draw()).observe(this.holder);
+  }
+
+  update(lines) {
+    const text = JSON.stringify(lines.map((line) => [line.label, line.times.length, line.times.at(-1), line.values.at(-1)]));
+    if (text === this.text) return;
+    this.text = text;
+    this.lines = lines;
+    this.draw();
+  }
+
+  draw() {
+    const width = Math.floor(this.holder.clientWidth);
+    if (!width || !this.lines.length) return;
+    const data = this.columns();
+    const labels = JSON.stringify([width, this.lines.map((line) => line.label), tint("--ink")]);
+    if (this.plot && this.labels === labels) { this.plot.setData(data); return; }
+    this.plot?.destroy();
+    this.labels = labels;
+    this.plot = new uPlot(this.options(width), data, this.holder);
+  }
+
+  columns() {
+    const times = [...new Set(this.lines.flatMap((line) => line.times))].sort((a, b) => a - b);
+    const values = this.lines.map((line) => {
+      const at = new Map(line.times.map((time, index) => [time, line.values[index]]));
+      return times.map((time) => at.get(time) ?? null);
+    });
+    if (this.stacked) for (let row = 1; row < values.length; row += 1) values[row] = values[row].map((value, at) => (value ?? 0) + (values[row - 1][at] ?? 0));
+    return [times.map((time) => time / 1000), ...values];
+  }
+
+  options(width) {
+    const axis = { stroke: tint("--quiet"), font: FONT, grid: { stroke: tint("--grid"), width: 1 }, ticks: { show: false } };
+    const own = (index) => (_, value, __, at) => {
+      if (value === null || value === undefined) return "–";
+      const below = this.stacked && index && at !== null ? this.plot.data[index][at] ?? 0 : 0;
+      return measured(value - below, this.unit);
+    };
+    return {
+      width, height: 180, padding: [8, 8, 0, 0], cursor: { y: false, drag: { x: true, y: false } },
+      legend: { live: true }, scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low || 0), (high || 1) * 1.05] } },
+      axes: [axis, { ...axis, size: 64, values: (_, all) => all.map((value) => measured(value, this.unit)) }],
+      series: [{}, ...this.lines.map((line, index) => ({
+        label: line.label, stroke: colourOf(index), width: 1.6, spanGaps: false, points: { show: line.times.length < 3 },
+        value: own(index), fill: this.stacked && index === 0 ? `${colourOf(0)}40` : undefined,
+      }))],
+      bands: this.stacked ? this.lines.slice(1).map((_, index) => ({ series: [index + 2, index + 1], fill: `${colourOf(index + 1)}40` })) : [],
+    };
+  }
+}

@@ -1,0 +1,63 @@
+// Answers of the API, and the stream that says when there are new ones.
+
+const answers = new Map();
+let csrf = "";
+
+export class RequestError extends Error {
+  constructor(status, text) {
+    super(text);
+    this.status = status;
+  }
+}
+
+export async function get(path) {
+  const before = answers.get(path);
+  const headers = before ? { "If-None-Match": before.etag } : {};
+  const response = await fetch(path, { headers, cache: "no-store" });
+  if (response.status === 304) return before.content;
+  if (!response.ok) throw await errorOf(response);
+  const content = await response.json();
+  const etag = response.headers.get("etag");
+  if (etag) {
+    answers.delete(path);
+    answers.set(path, { etag, content });
+    if (answers.size > 50) answers.delete(answers.keys().next().value);
+  }
+  return content;
+}
+
+export async function session() {
+  const found = await get("/api/session");
+  csrf = found.csrf;
+  return found;
+}
+
+export async function act(verb, id) {
+  const path = `/api/jobs/${id.split("/").map(encodeURIComponent).join("/")}/${verb}`;
+  const headers = { "X-Windlass-CSRF": csrf, "Content-Type": "application/json" };
+  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify({ by: "the dashboard" }) });
+  if (!response.ok) throw await errorOf(response);
+  return response.json();
+}
+
+async function errorOf(response) {
+  const text = await response.text();
+  try {
+    const { error } = JSON.parse(text);
+    return new RequestError(response.status, error.fix ? `${error.message} (${error.fix})` : error.message);
+  } catch {
+    return new RequestError(response.status, text.trim() || `the daemon answered ${response.status}`);
+  }
+}
+
+// Calls `changed` for each new version and `connected` with true or false. The browser reconnects and names the last version.
+export function follow(changed, connected) {
+  const stream = new EventSource("/api/stream");
+  stream.addEventListener("version", () => { connected(true); changed(); });
+  stream.addEventListener("open", () => connected(true));
+  stream.addEventListener("error", () => {
+    connected(false);
+    if (stream.readyState === EventSource.CLOSED) { stream.close(); setTimeout(() => follow(changed, connected), 2000); }
+  });
+  return stream;
+}

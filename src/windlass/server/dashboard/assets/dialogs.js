@@ -1,0 +1,25 @@
+// Dialogs: a question before something is changed, and the list of keys.
+import { h } from "./dom.js";
+
+const dialog = document.getElementById("dialog");
+
+export function confirmDialog(question, detail, action) {
+  return new Promise((resolve) => {
+    const answer = (yes) => () => { dialog.close(); resolve(yes); };
+    const no = h("button", { type: "button", on: { click: answer(false) } }, "Keep it as it is");
+    dialog.replaceChildren(h("h2", {}, question), h("p", {}, detail),
+      h("div", { class: "buttons" }, no, h("button", { type: "button", class: "danger", on: { click: answer(true) } }, action)));
+    dialog.addEventListener("cancel", () => resolve(false), { once: true });
+    dialog.showModal();
+    no.focus();
+  });
+}
+
+export function helpDialog(pages) {
+  const keys = [...pages.filter((page) => page.key).map((page) => [page.key, page.title]), ["/", "Search"], ["j  k", "Next and previous job"],
+    ["t", "Dark or light"], ["?", "This list"]];
+  const close = h("button", { type: "button", on: { click: () => dialog.close() } }, "Close");
+  dialog.replaceChildren(h("h2", {}, "Keys"),
+    h("dl", {}, keys.flatMap(([key, text]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, text)])), h("div", { class: "buttons" }, close));
+  dialog.showModal();
+}

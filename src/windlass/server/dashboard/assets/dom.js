@@ -1,0 +1,42 @@
+// Builds elements. Text from the API goes through text nodes only, never through HTML.
+
+export function h(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key === "on") for (const [event, act] of Object.entries(value)) element.addEventListener(event, act);
+    else if (key === "vars") for (const [name, of] of Object.entries(value)) element.style.setProperty(name, of);
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(key, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+export function jobLink(id) {
+  return h("a", { href: `/jobs/${encodeId(id)}` }, id);
+}
+
+export function encodeId(id) {
+  return id.split("/").map(encodeURIComponent).join("/");
+}
+
+export function stateOf(job) {
+  const name = job.phase === "Failed" && job.reason === "Cancelled" ? "Cancelled" : job.phase;
+  return h("span", { class: `state ${name.replace(" ", "-")}` }, name);
+}
+
+export function empty(text, command = "") {
+  return h("p", { class: "empty" }, text, command ? h("code", {}, command) : null);
+}
+
+export function facts(pairs) {
+  return h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== "" && value !== undefined)
+    .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
+export function colourOf(index) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--p${((index % 8) + 8) % 8}`).trim();
+}
+
+export function tint(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}

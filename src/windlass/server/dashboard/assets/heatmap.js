@@ -1,0 +1,125 @@
+// Ranks × times as an image: one cell a value, drawn once into a buffer and scaled by the browser while panning.
+import { h } from "./dom.js";
+import { clock, measured } from "./format.js";
+
+const RAMP = [[237, 244, 252], [158, 202, 225], [66, 146, 198], [253, 174, 97], [215, 48, 39]];
+const EMPTY = [128, 128, 128, 40];
+const MOST_HEIGHT = 420;
+
+// Values are coloured by their place between the 5th and the 99th percentile; the lowest rank is on top.
+export class HeatMap {
+  constructor(title, unit) {
+    this.unit = unit;
+    this.canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": title });
+    this.output = h("output", {}, "Point at a cell, or use the arrow keys.");
+    this.element = h("div", { class: "heat" }, this.canvas, this.output);
+    this.buffer = document.createElement("canvas");
+    this.at = { column: 0, rank: 0 };
+    this.view = null;
+    this.listen();
+    new ResizeObserver(() => this.paint()).observe(this.canvas);
+  }
+
+  update(times, values) {
+    const ranks = Math.max(0, ...values.map((row) => row.length));
+    const key = `${times.length} ${times.at(-1)} ${ranks}`;
+    if (!ranks || key === this.key) return;
+    const follows = !this.view || this.view.to >= this.times.length;
+    this.key = key;
+    Object.assign(this, { times, values, ranks });
+    if (follows) this.view = { from: 0, to: times.length };
+    [this.low, this.high] = bounds(values);
+    this.fill();
+    this.paint();
+  }
+
+  fill() {
+    this.buffer.width = this.times.length;
+    this.buffer.height = this.ranks;
+    const image = new ImageData(this.times.length, this.ranks);
+    const width = this.times.length;
+    for (let column = 0; column < width; column += 1) {
+      const row = this.values[column];
+      for (let rank = 0; rank < this.ranks; rank += 1) {
+        image.data.set(this.colour(row[rank]), (rank * width + column) * 4);
+      }
+    }
+    this.buffer.getContext("2d").putImageData(image, 0, 0);
+  }
+
+  colour(value) {
+    if (value === null || value === undefined) return EMPTY;
+    const place = this.high > this.low ? Math.max(0, Math.min(1, (value - this.low) / (this.high - this.low))) : 0;
+    const scaled = place * (RAMP.length - 1);
+    const at = Math.min(RAMP.length - 2, Math.floor(scaled));
+    return [...RAMP[at].map((part, index) => part + (RAMP[at + 1][index] - part) * (scaled - at)), 255];
+  }
+
+  paint() {
+    if (!this.ranks) return;
+    const height = Math.max(48, Math.min(MOST_HEIGHT, this.ranks * 18));
+    const scale = devicePixelRatio || 1;
+    this.canvas.style.height = `${height}px`;
+    this.canvas.width = Math.floor(this.canvas.clientWidth * scale);
+    this.canvas.height = Math.floor(height * scale);
+    const context = this.canvas.getContext("2d");
+    context.imageSmoothingEnabled = false;
+    const { from, to } = this.view;
+    context.drawImage(this.buffer, from, 0, to - from, this.ranks, 0, 0, this.canvas.width, this.canvas.height);
+  }
+
+  listen() {
+    let held = null;
+    this.canvas.addEventListener("pointerdown", (event) => { held = { x: event.offsetX, ...this.view }; this.canvas.setPointerCapture(event.pointerId); });
+    this.canvas.addEventListener("pointerup", () => { held = null; });
+    this.canvas.addEventListener("pointermove", (event) => {
+      if (!this.ranks) return;
+      if (held) this.pan(held.from - ((event.offsetX - held.x) / this.canvas.clientWidth) * (held.to - held.from));
+      this.point(Math.floor(this.view.from + (event.offsetX / this.canvas.clientWidth) * (this.view.to - this.view.from)),
+        Math.floor((event.offsetY / this.canvas.clientHeight) * this.ranks));
+    });
+    this.canvas.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey && !event.shiftKey) return;
+      event.preventDefault();
+      this.zoom(event.deltaY < 0 ? 0.8 : 1.25, event.offsetX / this.canvas.clientWidth);
+    }, { passive: false });
+    this.canvas.addEventListener("keydown", (event) => {
+      const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+      if (steps) this.point(this.at.column + steps[0], this.at.rank + steps[1]);
+      else if (event.key === "+") this.zoom(0.8, 0.5);
+      else if (event.key === "-") this.zoom(1.25, 0.5);
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
+    });
+  }
+
+  pan(from) {
+    const width = this.view.to - this.view.from;
+    const start = Math.max(0, Math.min(this.times.length - width, from));
+    this.view = { from: start, to: start + width };
+    this.paint();
+  }
+
+  zoom(factor, around) {
+    if (!this.ranks) return;
+    const width = Math.max(8, Math.min(this.times.length, (this.view.to - this.view.from) * factor));
+    const centre = this.view.from + (this.view.to - this.view.from) * around;
+    this.view = { from: 0, to: width };
+    this.pan(centre - width * around);
+  }
+
+  point(column, rank) {
+    if (!this.ranks) return;
+    this.at = { column: Math.max(0, Math.min(this.times.length - 1, column)), rank: Math.max(0, Math.min(this.ranks - 1, rank)) };
+    const value = this.values[this.at.column][this.at.rank];
+    this.output.textContent = `rank ${this.at.rank}, ${clock(this.times[this.at.column])}: ${measured(value, this.unit)}`;
+  }
+}
+
+function bounds(values) {
+  const all = values.flat().filter((value) => value !== null);
+  const sample = all.length > 20000 ? all.filter((_, index) => index % Math.ceil(all.length / 20000) === 0) : all;
+  sample.sort((a, b) => a - b);
+  return [sample[Math.floor(sample.length * 0.05)] ?? 0, sample[Math.min(sample.length - 1, Math.floor(sample.length * 0.99))] ?? 1];
+}

@@ -1,0 +1,117 @@
+// Output of the ranks: only the rows in sight are elements, whatever the number of lines.
+import { colourOf, encodeId, h } from "./dom.js";
+import { clock } from "./format.js";
+
+const ROW = 19;
+const MOST_LINES = 100_000;
+const POLL_MS = 500;
+
+export class LogView {
+  constructor(id, get) {
+    this.path = `/api/jobs/${encodeId(id)}/log`;
+    this.get = get;
+    this.lines = [];
+    this.offsets = {};
+    this.filter = "";
+    this.space = h("div");
+    this.space.style.position = "relative";
+    this.box = h("div", { class: "log mono", tabindex: "0", role: "log", "aria-label": "Output of the ranks", "aria-live": "off", on: { scroll: () => this.paint() } }, this.space);
+    this.search = h("input", { type: "search", placeholder: "Search in the output", "aria-label": "Search in the output", on: { input: () => this.refilter() } });
+    this.rank = h("select", { "aria-label": "Rank", on: { change: () => this.restart() } }, h("option", { value: "" }, "All ranks"));
+    this.attempt = h("select", { "aria-label": "Attempt", on: { change: () => this.restart() } }, h("option", { value: "" }, "Latest attempt"));
+    this.count = h("span", { class: "about", role: "status" });
+    this.element = h("div", {}, h("div", { class: "head" }, this.count, h("div", { class: "tools" }, this.search, this.rank, this.attempt)), this.box);
+    this.shown = [];
+    this.timer = setTimeout(() => this.poll(), 0);
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.closed = true;
+  }
+
+  restart() {
+    this.lines = [];
+    this.shown = [];
+    this.offsets = {};
+    clearTimeout(this.timer);
+    this.poll();
+  }
+
+  async poll() {
+    const parameters = new URLSearchParams({ after: JSON.stringify(this.offsets) });
+    if (this.rank.value) parameters.set("rank", this.rank.value);
+    if (this.attempt.value) parameters.set("attempt", this.attempt.value);
+    const asked = parameters.toString();
+    try {
+      const found = await this.get(`${this.path}?${asked}`);
+      if (!this.closed && JSON.stringify(this.offsets) === parameters.get("after")) this.add(found);
+    } catch (error) {
+      this.count.textContent = error.message;
+    }
+    if (!this.closed) this.timer = setTimeout(() => this.poll(), document.hidden ? 5000 : POLL_MS);
+  }
+
+  add(found) {
+    this.offsets = found.offsets;
+    options(this.rank, found.ranks, (rank) => (rank < 0 ? `Agent ${-rank}` : `Rank ${rank}`));
+    options(this.attempt, found.attempts, (number) => `Attempt ${number}`);
+    const atEnd = this.box.scrollTop + this.box.clientHeight >= this.space.clientHeight - 2 * ROW;
+    for (const line of found.lines) this.lines.push(line);
+    if (this.lines.length > MOST_LINES) { this.lines.splice(0, this.lines.length - MOST_LINES); this.refilter(); return; }
+    const fresh = this.filter ? found.lines.filter((line) => this.has(line)) : found.lines;
+    for (const line of fresh) this.shown.push(line);
+    if (fresh.length || !this.painted) this.resize(atEnd);
+  }
+
+  refilter() {
+    this.filter = this.search.value.toLowerCase();
+    this.shown = this.filter ? this.lines.filter((line) => this.has(line)) : [...this.lines];
+    this.resize(true);
+  }
+
+  has(line) {
+    return line[3].toLowerCase().includes(this.filter);
+  }
+
+  resize(toEnd) {
+    this.painted = true;
+    this.space.style.height = `${this.shown.length * ROW}px`;
+    this.box.style.height = `${Math.max(4, Math.min(22, Math.max(this.shown.length, this.lines.length) + 1)) * ROW}px`;
+    if (toEnd) this.box.scrollTop = this.space.clientHeight;
+    this.count.textContent = this.shown.length ? `${this.shown.length.toLocaleString("en")} lines` : "No output yet.";
+    this.paint();
+  }
+
+  paint() {
+    const first = Math.max(0, Math.floor(this.box.scrollTop / ROW) - 10);
+    const last = Math.min(this.shown.length, first + Math.ceil(this.box.clientHeight / ROW) + 20);
+    this.space.replaceChildren(...this.shown.slice(first, last).map((line, index) => this.row(line, first + index)));
+  }
+
+  row([at, rank, stream, text], number) {
+    const name = rank < 0 ? `agent ${-rank}` : `r${rank}`;
+    const row = h("div", { class: `row${stream === "err" ? " err" : ""}`, title: clock(at), vars: { top: `${number * ROW}px` } },
+      h("b", { vars: { "--of": colourOf(rank) } }, name));
+    row.append(...marked(text.replace(/\u001b\[[0-9;]*m/g, ""), this.filter));
+    return row;
+  }
+}
+
+function marked(text, wanted) {
+  if (!wanted) return [text];
+  const parts = [];
+  const lower = text.toLowerCase();
+  let from = 0;
+  for (let at = lower.indexOf(wanted); at >= 0; at = lower.indexOf(wanted, from)) {
+    parts.push(text.slice(from, at), h("mark", {}, text.slice(at, at + wanted.length)));
+    from = at + wanted.length;
+  }
+  return [...parts, text.slice(from)];
+}
+
+function options(select, values, name) {
+  if (select.options.length === values.length + 1) return;
+  const chosen = select.value;
+  select.replaceChildren(select.options[0], ...values.map((value) => h("option", { value, selected: String(value) === chosen }, name(value))));
+}

@@ -1,0 +1,167 @@
+import { LineChart } from "../chart.js";
+import { act } from "../client.js";
+import { empty, encodeId, facts, h, jobLink, stateOf } from "../dom.js";
+import { amount, clock, count, duration, gang, measured, starts } from "../format.js";
+import { HeatMap } from "../heatmap.js";
+import { LogView } from "../logview.js";
+import { Table } from "../table.js";
+
+const CHARTS = [["windlass_job_loss", "Loss"], ["windlass_job_step_seconds", "Step time"], ["windlass_job_samples_per_second", "Samples per second"],
+  ["windlass_job_mfu_ratio", "Model FLOPs utilization"], ["windlass_job_memory_bytes", "Peak memory of a rank"]];
+const ENDED = ["Succeeded", "Failed"];
+const ACTIONS = { cancel: "Cancel", suspend: "Suspend", resume: "Resume" };
+
+export function create({ get, about, argument: id, confirm, refresh }) {
+  const head = h("div", { class: "head" }, h("h1", {}, id));
+  const summary = h("section");
+  const why = h("section", { hidden: true });
+  const life = h("section");
+  const charts = new Map();
+  const measuredSection = h("section", { hidden: true }, h("h2", {}, "Course of the run"), h("div", { class: "charts" }));
+  const heat = new HeatMap("Busy time of each rank over time", "s");
+  const heatSection = h("section", { hidden: true }, h("h2", {}, "Busy time by rank"),
+    h("p", { class: "about" }, "A row is a rank, a column a time; red is slow. Drag to pan, Ctrl and wheel to zoom."), heat.element);
+  const ranks = ranksTable();
+  const ranksSection = h("section", { hidden: true }, h("h2", {}, "Ranks"), ranks.element);
+  const log = new LogView(id, get);
+  const logSection = h("section", {}, h("h2", {}, "Output"), log.element);
+  const definition = h("section", {}, h("details", {}, h("summary", {}, "Definition"), h("pre", { class: "scroll" })));
+  return {
+    elements: [head, summary, why, life, measuredSection, heatSection, ranksSection, logSection, definition],
+    close: () => log.close(),
+    redraw: () => { for (const chart of charts.values()) chart.draw(); },
+    async update() {
+      const job = await get(`/api/job/${encodeId(id)}`);
+      if (job.members) { showArray(job); return; }
+      head.replaceChildren(h("div", {}, h("h1", {}, job.id), stateOf(job)), h("div", { class: "tools" }, buttons(job)));
+      summary.replaceChildren(...summarize(job));
+      life.replaceChildren(h("h2", {}, "Life"), ...lifeOf(job));
+      definition.querySelector("pre").textContent = JSON.stringify(job.spec, null, 2);
+      showRanks(job);
+      await Promise.all([showWhy(job), showMetrics()]);
+    },
+  };
+
+  function showArray(job) {
+    summary.replaceChildren(h("h2", {}, `An array of ${count(job.members.length, "job")}`),
+      h("ul", {}, job.members.map((member) => h("li", {}, jobLink(member.id), " ", stateOf(member)))));
+    for (const each of [why, life, measuredSection, heatSection, ranksSection, logSection, definition]) each.hidden = true;
+    log.close();
+  }
+
+  function buttons(job) {
+    if (!about.may_act || ENDED.includes(job.phase)) return [];
+    return Object.entries(ACTIONS).filter(([verb]) => (verb === "resume") === (job.phase === "Suspended") || verb === "cancel")
+      .map(([verb, name]) => h("button", { type: "button", class: verb === "cancel" ? "danger" : null, on: { click: () => change(verb, name) } }, name));
+  }
+
+  async function change(verb, name) {
+    const detail = { cancel: "Its processes end after their grace period. This cannot be undone.",
+      suspend: "Its processes end, and it waits until it is resumed.", resume: "It goes back into the queue." }[verb];
+    if (!(await confirm(`${name} ${id}?`, detail, name))) return;
+    await act(verb, id);
+    await refresh();
+  }
+
+  async function showWhy(job) {
+    why.hidden = job.phase !== "Queued";
+    if (why.hidden) return;
+    const found = await get(`/api/why/${encodeId(id)}`);
+    why.replaceChildren(h("h2", {}, "Why it waits"), ...explanationOf(job, found));
+  }
+
+  async function showMetrics() {
+    let found;
+    try { found = await get(`/api/metrics/${encodeId(id)}`); } catch { return; }
+    const series = new Map(found.series.map((each) => [each.series, each]));
+    const line = (each, label) => ({ label, times: each.times, values: each.values.map((row) => row[0]) });
+    for (const [name, title] of CHARTS) if (series.has(name)) chart(name, title, series.get(name).unit, [line(series.get(name), title)]);
+    const phases = found.series.filter((each) => each.series.startsWith("windlass_job_phase_seconds{"));
+    if (phases.length) chart("phases", "Phases of a step on the first rank", "s", phases.map((each) => line(each, /phase="(.*)"/.exec(each.series)[1])), true);
+    measuredSection.hidden = !charts.size;
+    const busy = series.get("windlass_rank_busy_seconds");
+    heatSection.hidden = !busy;
+    if (busy) heat.update(busy.times, busy.values);
+  }
+
+  function chart(name, title, unit, lines, stacked = false) {
+    if (!charts.has(name)) {
+      charts.set(name, new LineChart(title, unit, "", stacked));
+      measuredSection.querySelector(".charts").append(charts.get(name).element);
+    }
+    charts.get(name).update(lines);
+  }
+
+  function showRanks(job) {
+    const rows = job.progress?.ranks ?? [];
+    const slow = job.progress?.slow ?? [];
+    ranksSection.hidden = !rows.length;
+    ranks.update(rows.map((row) => ({ ...row, slow: slow.includes(row.rank), now: job.now, ended: ENDED.includes(job.phase) })));
+  }
+}
+
+function summarize(job) {
+  const seen = job.progress;
+  const failure = job.status.last_failure;
+  const reason = job.phase === "Queued" ? "" : job.message;
+  return [
+    reason ? h("p", {}, reason) : null,
+    job.phase === "Failed" && failure && failure.message !== reason ? h("p", { class: "finding" }, failure.message) : null,
+    facts([
+      ["Gang", `${gang(job)} ranks`], ["Requests", Object.entries(job.request).map(([name, value]) => amount(name, value)).join(", ")],
+      ["Nodes", job.nodes.join(", ")], ["Queue", job.queue], ["Priority", String(job.priority)], ["User", job.user],
+      ["Submitted", clock(job.created_at)], ["Started", job.started_at ? clock(job.started_at) : ""], ["Ended", job.finished_at ? clock(job.finished_at) : ""],
+      ["Ran", job.attempts ? duration(job.run_time || (job.running_since ? job.now - job.running_since : null)) : ""], ["Attempts", String(job.attempts)],
+      ["Time limit", job.walltime ? duration(job.walltime) : ""],
+      ["Step", seen && seen.step !== null ? `${seen.step}${seen.steps ? ` of ${seen.steps}` : ""}` : ""],
+      ["Loss", seen && seen.loss !== null ? measured(seen.loss, "") : ""], ["Step time", seen && seen.step_ms ? duration(seen.step_ms) : ""],
+      ["Left", seen && seen.eta && job.phase === "Running" ? duration(seen.eta) : ""],
+    ]),
+    seen?.slow.length ? h("p", { class: "finding" }, `Others wait for rank ${seen.slow.join(", ")}.`) : null,
+  ].filter(Boolean);
+}
+
+function lifeOf(job) {
+  if (!job.transitions.length) return [empty("Nothing has happened yet.")];
+  return job.transitions.map((each, index) => {
+    const before = job.transitions[index - 1];
+    const after = before ? ` after ${duration(each.at - before.at)}` : "";
+    return h("div", { class: "line" }, h("time", {}, clock(each.at)),
+      h("span", {}, h("b", {}, each.after), after, each.message && each.message !== each.after ? `: ${each.message}` : ""));
+  });
+}
+
+function explanationOf(job, found) {
+  const all = found.explanation;
+  const parts = [h("p", {}, h("b", {}, job.position ? `Position ${job.position}: ` : ""), job.message, job.reason ? ` (${job.reason})` : "")];
+  const when = starts(job, job.now) || (all?.expected ? `in ${duration(Math.max(0, all.expected - job.now))} (expected)` : "");
+  parts.push(h("p", {}, when ? `Starts ${when}.` : "Its start is unknown: the jobs before it have no time limit."));
+  if (!all) return parts;
+  if (all.never) parts.push(h("p", { class: "finding" }, all.never));
+  if (all.would_start.length) parts.push(h("p", {}, `Would start now with: ${all.would_start.map((each) => each.change).join("; ")}`));
+  if (all.frees.length) {
+    const table = new Table([["Holds what it needs", (row) => jobLink(row.job_id)],
+      ["Amount", (row) => amount(all.resource, row.amount), { num: true }],
+      ["Ends", (row) => (row.ends_by ? `in ${duration(Math.max(0, row.ends_by - job.now))}` : "has no time limit"), { num: true }]], (row) => row.job_id, "Jobs that hold what it needs");
+    table.update(all.frees);
+    parts.push(table.element);
+  }
+  const table = new Table([["Node", (row) => row.node], ["Free", (row) => `${amount(all.resource, row.free)} of ${amount(all.resource, row.capacity)}`, { num: true }],
+    ["Replicas that fit", (row) => String(row.fits), { num: true }],
+    ["Reason", (row) => row.cause || (row.held_for ? `kept for ${row.held_for}` : "")]], (row) => row.node, "Nodes");
+  table.update(all.nodes.slice(0, 100));
+  if (all.resource) parts.push(table.element);
+  return parts;
+}
+
+function ranksTable() {
+  const value = (name, unit) => (row) => (row.values[name] === undefined ? "" : measured(row.values[name] * (unit === "s" ? 0.001 : 1), unit));
+  const table = new Table([
+    ["Rank", (row) => (row.slow ? h("b", { title: "Others wait for it" }, `${row.rank} slow`) : String(row.rank)), { num: true }],
+    ["Node", (row) => row.node ?? ""], ["Step", (row) => (row.step ?? "") + "", { num: true }], ["Phase", (row) => row.phase ?? ""],
+    ["Last seen", (row) => (row.at && !row.ended ? `${duration(row.now - row.at)} ago` : clock(row.at)), { num: true }],
+    ["Step time", value("step_ms", "s"), { num: true }], ["Busy", value("busy_ms", "s"), { num: true }], ["Waits", value("wait_ms", "s"), { num: true }],
+    ["Memory", value("memory", "By"), { num: true }],
+  ], (row) => row.rank, "Ranks");
+  return table;
+}

@@ -1,0 +1,116 @@
+"""The first page in one answer: capacity, jobs by queue, recent changes, and findings that need a person. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from windlass.core.model.node import Node
+from windlass.core.model.reasons import Verdict
+from windlass.core.model.snapshot import Snapshot
+from windlass.core.model.status import CANCELLED, HOLDING, JobState, Phase, state_name
+from windlass.server import views
+
+Json = dict[str, Any]
+RECENT_MS = 3_600_000
+_MAX_RECENT = 50
+
+
+def overview(
+    snapshot: Snapshot, states: Iterable[JobState], ended: Sequence[JobState], verdicts: Mapping[str, Verdict], now: int
+) -> Json:
+    """The answer for the page. `ended`: jobs that ended within `RECENT_MS`, the last first."""
+    living = list(states)
+    return {
+        "now": now,
+        "capacity": [_capacity(snapshot, name) for name in _resources(snapshot)],
+        "queues": _queues(living),
+        "reasons": Counter(
+            verdict.reason.value
+            for state in living
+            if state.status.phase is Phase.QUEUED and (verdict := verdicts.get(state.id))
+        ),
+        "recent": [views.job_line(state) for state in ended[:_MAX_RECENT]],
+        "ended": Counter(state_name(state.status) for state in ended),
+        "findings": [*_node_findings(snapshot.table.nodes), *_job_findings(living, ended)],
+    }
+
+
+def _resources(snapshot: Snapshot) -> list[str]:
+    """Devices, or the CPUs of a cluster without any."""
+    names = [
+        name for name in snapshot.table.resource_names if name not in ("memory", "cpu", "gpu_milli") and ":" not in name
+    ]
+    present = [name for name in names if snapshot.table.capacity[:, snapshot.table.column[name]].any()]
+    return present or ["cpu"]
+
+
+def _capacity(snapshot: Snapshot, resource: str) -> Json:
+    """Sums of one resource. `fragmented`: free on nodes in partial use; `broken`: free on nodes that are not usable."""
+    table = snapshot.table
+    column = table.column[resource]
+    capacity, free = table.capacity[:, column], snapshot.free[:, column]
+    broken = ~table.usable
+    partly = (free > 0) & (free < capacity) & ~broken
+    return {
+        "resource": resource,
+        "total": int(capacity.sum()),
+        "allocated": int((capacity - free).sum()),
+        "fragmented": int(free[partly].sum()),
+        "broken": int(np.maximum(free[broken], 0).sum()),
+        "idle": int(free[(free == capacity) & ~broken].sum()),
+    }
+
+
+def _queues(states: Iterable[JobState]) -> list[Json]:
+    found: dict[str, Json] = {}
+    for state in states:
+        row = found.setdefault(state.job.queue, {"queue": state.job.queue, "running": 0, "waiting": 0, "suspended": 0})
+        phase = state.status.phase
+        kind = "running" if phase in HOLDING else "suspended" if phase is Phase.SUSPENDED else "waiting"
+        row[kind] += 1
+    return [found[name] for name in sorted(found)]
+
+
+def _node_findings(nodes: Iterable[Node]) -> list[Json]:
+    return [
+        {
+            "kind": "node",
+            "name": node.name,
+            "text": "is not ready" if not node.ready else f"accepts no jobs: {node.cordoned}",
+        }
+        for node in nodes
+        if not node.ready or node.cordoned
+    ]
+
+
+def _job_findings(living: Iterable[JobState], ended: Iterable[JobState]) -> list[Json]:
+    """Jobs that failed within the last hour, and running ones that have lost members more than once."""
+    failed = [
+        {"kind": "job", "name": state.id, "text": f"failed: {state.status.message or state.status.reason}"}
+        for state in ended
+        if state.status.phase is Phase.FAILED and state_name(state.status) != CANCELLED
+    ]
+    restarted = [
+        {
+            "kind": "job",
+            "name": state.id,
+            "text": f"runs for the {_ordinal(state.status.attempts)} time: {_cause(state)}",
+        }
+        for state in living
+        if state.status.attempts > 1 and state.status.phase in HOLDING
+    ]
+    return failed + restarted
+
+
+def _cause(state: JobState) -> str:
+    failure = state.status.last_failure
+    return failure.message if failure is not None else state.status.reason
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

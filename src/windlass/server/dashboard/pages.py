@@ -1,0 +1,115 @@
+"""Views of the pages, over the queries of the service. Each returns what one page shows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+
+from windlass.backends.local.paths import StatePaths
+from windlass.controller.controller import Controller
+from windlass.server.actions import JOB_ACTIONS, Actions
+from windlass.server.dashboard.log_view import read_log
+from windlass.server.dashboard.overview import RECENT_MS, overview
+from windlass.server.errors import ApiError, ErrorCode
+from windlass.server.service import Service
+
+Json = dict[str, Any]
+Filters = Mapping[str, str]
+_MAX_ROWS = "200"
+_HISTORY_ROWS = "500"
+_MAX_DIGITS = 16
+
+
+class PageViews:
+    """The views of one controller. Methods raise ApiError, BackendError."""
+
+    def __init__(self, service: Service, controller: Controller, actions: Actions, paths: StatePaths) -> None:
+        self._service, self._controller, self._actions, self._paths = service, controller, actions, paths
+
+    def about(self) -> Json:
+        """Version and cluster, for the head of every page."""
+        ping = self._service.ping()
+        return {name: ping[name] for name in ("version", "cluster", "state", "trouble")}
+
+    def find(self, view: str, name: str, filters: Filters) -> Callable[[], Awaitable[Any]] | None:
+        """The function that computes a view; None if there is no such view."""
+        of_all: dict[str, Callable[[], Awaitable[Any]]] = {
+            "overview": self._overview,
+            "queue": partial(self._queue, filters),
+            "nodes": self._nodes,
+            "share": self._share,
+            "history": partial(self._history, filters),
+        }
+        of_job: dict[str, Callable[[str, Filters], Awaitable[Any]]] = {
+            "job": self._job,
+            "why": self._explain,
+            "metrics": self._metrics,
+        }
+        if name:
+            return partial(of_job[view], name, filters) if view in of_job else None
+        return of_all.get(view)
+
+    async def _overview(self) -> Json:
+        now = self._service.source.now()
+        ended = await self._service.source.records.history(name="", user="", since=now - RECENT_MS, limit=1_000)
+        states, verdicts = self._controller.states.values(), self._controller.plan.verdicts
+        return overview(self._controller.snapshot(), states, ended, verdicts, now)
+
+    async def _queue(self, filters: Filters) -> Json:
+        rows, total = await self._service.job_page({"limit": _MAX_ROWS, **filters, "progress": "1"})
+        return {"jobs": rows, "total": total, "now": self._service.source.now()}
+
+    async def _nodes(self) -> Json:
+        return {"nodes": self._service.nodes(), "now": self._service.source.now()}
+
+    async def _share(self) -> Json:
+        return self._service.scheduler.shares()
+
+    async def _history(self, filters: Filters) -> Json:
+        return {"jobs": await self._service.history({"limit": _HISTORY_ROWS, **filters})}
+
+    async def _job(self, name: str, _filters: Filters) -> Json:
+        return {**await self._service.job(name), "now": self._service.source.now()}
+
+    async def _explain(self, name: str, filters: Filters) -> Json:
+        return await self._service.scheduler.explain(name, filters.get("what_if", ""))
+
+    async def _metrics(self, name: str, filters: Filters) -> Json:
+        return await self._service.metrics(name, filters)
+
+    async def log(self, name: str, filters: Filters) -> Json:
+        """A piece of a job's output. Filters: attempt, rank, after (JSON: offsets of the piece before)."""
+        ids = await self._service.lookup.ids(name)
+        attempt = _number(filters["attempt"]) if filters.get("attempt") else None
+        ranks = [_number(filters["rank"])] if filters.get("rank") else None
+        after = _offsets(filters.get("after", "{}"))
+        return await asyncio.to_thread(read_log, self._paths, ids[0], attempt, ranks, after)
+
+    async def act(self, verb: str, name: str, body: Any) -> Json:
+        """Cancels, suspends or resumes a job."""
+        if verb not in JOB_ACTIONS:
+            raise ApiError(
+                ErrorCode.BAD_REQUEST, f"there is no action {verb[:40]!r}", f"use one of {', '.join(JOB_ACTIONS)}"
+            )
+        if not isinstance(body, dict):
+            raise ApiError(ErrorCode.BAD_REQUEST, "the request is not a JSON object")
+        return await self._actions.act(verb, name, body)
+
+
+def _number(text: str) -> int:
+    if not text.removeprefix("-").isdecimal() or len(text) > _MAX_DIGITS:
+        raise ApiError(ErrorCode.BAD_REQUEST, f"not a number: {text[:40]!r}")
+    return int(text)
+
+
+def _offsets(text: str) -> dict[str, int]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(value, int) and value >= 0 for value in found.values()):
+        raise ApiError(ErrorCode.BAD_REQUEST, "after: not the offsets of an earlier answer")
+    return found

@@ -1,0 +1,191 @@
+"""The dashboard in a browser: pages of a live daemon, changes as they happen, hostile output, accessibility."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from terminal import ok
+
+import strays
+
+PAGES = ("/", "/queue", "/nodes", "/share", "/history")
+TRAINING = """
+import time
+import torch
+from windlass import train
+
+with train.init() as run:
+    model, optimizer = run.parallelize(lambda: torch.nn.Linear(8, 1), optimizer=torch.optim.SGD, lr=0.01)
+    dataset = torch.utils.data.TensorDataset(torch.ones(4096, 8), torch.zeros(4096, 1))
+    data = run.data(dataset, global_batch=4)
+    for batch in run.steps(data, 100):
+        time.sleep(0.05)
+        loss = run.backward(model, batch, torch.nn.functional.mse_loss)
+        run.step(optimizer, loss=loss)
+"""
+HOSTILE = "<img src=x onerror=document.title='taken'> <script>document.title='taken'</script>"
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A daemon with two nodes: a job that waits, one that has trained, one that printed markup and failed."""
+    folder = tmp_path_factory.mktemp("dashboard")
+    state = folder / "state"
+    script = folder / "script.py"
+    script.write_text(TRAINING)
+    ok(state, "up", "-d", "--local-nodes", "2", "--local-gpus", "2")
+    ok(state, "run", "--name", "lesson", "-N", "2", "--cpus", "0", "--", sys.executable, str(script))
+    ok(state, "submit", "--name", "holder", "-N", "3", "-G", "1", "--time", "1h", "--", "sleep", "3600")
+    ok(state, "submit", "--name", "waiter", "-N", "3", "-G", "1", "--time", "1h", "--", "sleep", "3600")
+    hostile = ["run", "--name", "hostile", "--cpus", "0", "--", "sh", "-c", f'echo "{HOSTILE}"; exit 3']
+    ok(state, "submit", *hostile[1:])
+    yield state
+    ok(state, "down", "--yes")
+    strays.assert_none_left([state])
+
+
+class Visit:
+    """A signed-in browser context. `trouble`: errors of its pages, and requests to any other server."""
+
+    def __init__(self, browser: Any, state: Path, *options: str, width: int = 1280, dark: bool = False) -> None:
+        link = ok(state, "ui", "--no-browser", "--port", "0", *options).strip()
+        self.base = link.partition("/login")[0]
+        scheme = "dark" if dark else "light"
+        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.page = self.context.new_page()
+        self.trouble: list[str] = []
+        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        self.page.on("console", lambda message: self.trouble.append(message.text))
+        self.page.on("request", self._note_request)
+        self.page.goto(link)
+
+    def _note_request(self, request: Any) -> None:
+        if not request.url.startswith((self.base, "blob:", "data:")):
+            self.trouble.append(request.url)
+
+    def see(self, path: str) -> Any:
+        self.page.goto(self.base + path)
+        self.page.wait_for_selector("main[data-ready]")
+        return self.page
+
+
+@pytest.fixture
+def visit(browser: Any, daemon: Path) -> Iterator[Callable[..., Visit]]:
+    """Returns a function that signs in; an error of a page or a foreign request fails the test at its end."""
+    visits: list[Visit] = []
+
+    def sign_in(*options: str, **how: Any) -> Visit:
+        visits.append(Visit(browser, daemon, *options, **how))
+        return visits[-1]
+
+    yield sign_in
+    for each in visits:
+        each.context.close()
+    assert not [text for each in visits for text in each.trouble]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_page_is_accessible_and_loads_nothing_from_elsewhere(visit: Callable[..., Visit], dark: bool):
+    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - beside playwright
+
+    signed_in = visit(dark=dark)
+    for path in (*PAGES, "/jobs/lesson-1", "/jobs/waiter-3"):
+        page = signed_in.see(path)
+        page.wait_for_timeout(500)  # axe reads colors, and bars change theirs slowly
+        found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]})
+        assert found.violations_count == 0, f"{path}: {found.generate_report()}"
+
+
+@pytest.mark.parametrize("width", [390, 768, 2400])
+def test_no_page_is_wider_than_its_window(visit: Callable[..., Visit], width: int):
+    signed_in = visit(width=width)
+    for path in (*PAGES, "/jobs/lesson-1", "/jobs/waiter-3"):
+        page = signed_in.see(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+
+
+def test_a_waiting_job_shows_position_reason_holder_and_start(visit: Callable[..., Visit]):
+    page = visit().see("/jobs/waiter-3")
+    page.get_by_text("Why it waits").wait_for()
+    text = page.locator("main").inner_text()
+    assert "Position 1: needs 3×1 gpu as one gang: 1 free on 1 node, room for 1 of 3" in text
+    assert "Would start now with: 1 replica instead of 3" in text
+    assert page.get_by_role("link", name="holder-2").is_visible()
+    assert "Starts in" in text
+
+
+def test_a_finished_run_shows_its_course_and_its_ranks(visit: Callable[..., Visit]):
+    page = visit().see("/jobs/lesson-1")
+    page.get_by_role("heading", name="Busy time by rank").wait_for()
+    assert page.locator(".chart canvas").count() >= 4
+    assert page.locator("section", has_text="Ranks").locator("tbody tr").count() >= 2
+    heat = page.get_by_role("img", name="Busy time of each rank over time")
+    heat.focus()
+    heat.press("ArrowRight")
+    assert "rank 0" in page.locator(".heat output").inner_text()
+
+
+def test_changes_appear_without_a_reload(visit: Callable[..., Visit], daemon: Path):
+    page = visit().see("/queue")
+    page.evaluate("window.stays = true")
+    ok(daemon, "submit", "--name", "newcomer", "-N", "4", "-G", "1", "--", "true")
+    page.get_by_role("link", name="newcomer").wait_for(timeout=5_000)
+    assert page.evaluate("window.stays")
+
+
+def test_output_with_markup_is_text_and_can_be_searched(visit: Callable[..., Visit]):
+    page = visit().see("/jobs/hostile-4")
+    page.locator(".log .row").first.wait_for()
+    assert HOSTILE in page.locator(".log").inner_text()
+    page.get_by_role("searchbox", name="Search in the output").fill("onerror")
+    assert page.locator(".log mark").inner_text() == "onerror"
+    assert "taken" not in page.title()
+
+
+def test_a_reader_has_no_buttons_and_an_actor_is_asked_first(visit: Callable[..., Visit], daemon: Path):
+    ok(daemon, "submit", "--name", "victim", "-N", "4", "-G", "1", "--", "true")
+    page = visit().see("/queue?search=victim")
+    page.get_by_role("link", name="victim").click()
+    page.get_by_text("Why it waits").wait_for()
+    assert page.get_by_role("button", name="Cancel").count() == 0
+    address = page.url.partition("/jobs/")[2]
+
+    page = visit("--allow-actions").see(f"/jobs/{address}")
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Keep it as it is").click()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    page.locator(".state.Cancelled").wait_for()
+
+
+def test_keys_lead_through_the_pages(visit: Callable[..., Visit]):
+    page = visit().see("/")
+    page.keyboard.press("q")
+    page.get_by_role("heading", name="Queue", exact=True).wait_for()
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.getAttribute('href')").startswith("/jobs/")
+    page.keyboard.press("?")
+    assert page.get_by_role("dialog").is_visible()
+
+
+def test_a_table_is_saved_as_csv(visit: Callable[..., Visit]):
+    page = visit().see("/history")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="CSV").click()
+    text = Path(saved.value.path()).read_text()
+    assert text.startswith("Job,State,Exit,")
+    assert "\nlesson-1,Succeeded,0," in text
+
+
+def test_a_used_link_and_a_foreign_page_get_nothing(visit: Callable[..., Visit], browser: Any, daemon: Path):
+    link = ok(daemon, "ui", "--no-browser").strip()
+    base = link.partition("/login")[0]
+    with browser.new_context() as stranger:
+        assert stranger.request.get(f"{base}/api/queue").status == 401
+        assert stranger.request.get(link).status == 200
+    with browser.new_context() as late:
+        assert late.request.get(link).status == 401
