@@ -11,10 +11,10 @@ from windlass.diagnose.diagnosis import EvidenceLine
 from windlass.diagnose.failures.evidence import Fact, LogSource
 from windlass.diagnose.failures.line_prefix import LineOrigin, read_prefixes
 from windlass.diagnose.failures.log_blocks import LogBlock, LogGaps, read_blocks
-from windlass.diagnose.failures.signatures import SignatureMatch, every_signature, failure_signatures
+from windlass.diagnose.failures.signatures import SignatureMatch, every_signature
 
-_OPENING_LINES = 500
-"""Lines at the start of a log of which every one is matched: hints about the set-up stand there."""
+_PART_BYTES = 1 << 13
+"""Size of the parts of a block in which a match is looked for before single lines are matched."""
 _MOST_OF_RULE = 3
 """Facts that are kept of one rule, log and rank."""
 _MOST_FACTS = 20_000
@@ -50,40 +50,41 @@ class _Scan:
 
     def scan_block(self, block: LogBlock) -> None:
         """Matches the lines of a block, unless none can match."""
+        signatures = every_signature()
         text = clean_text(block.text)
-        if block.first_line > _OPENING_LINES and not failure_signatures().fires(text.replace(b"\r", b"\n")):
+        if not signatures.may_match(text.replace(b"\r", b"\n")):
             return
-        recent: deque[bytes] = deque(maxlen=_TIME_SEARCH)
-        for number, line in _lines(text, block.first_line):
-            recent.append(line)
-            if hits := self._hits(line):
-                self._keep(hits, number, line, recent)
+        for first, part, before in _parts(text, block.first_line):
+            if not signatures.may_match(part.replace(b"\r", b"\n")):
+                continue
+            recent = deque(before.split(b"\n"), maxlen=_TIME_SEARCH)
+            for number, line in _lines(part, first):
+                recent.append(line)
+                if signatures.may_match(line) and (found := self._matches(line)):
+                    self._keep(found, number, line, recent)
 
-    def _hits(self, line: bytes) -> dict[tuple[str, int], SignatureMatch]:
+    def _matches(self, line: bytes) -> dict[tuple[str, int], SignatureMatch]:
         """Matches of the whole line, and of the message after its prefixes."""
-        hits = {(hit.rule, hit.signature): hit for hit in every_signature().hits(line)}
-        if _may_have_prefix(line):
-            message = read_prefixes(line.decode("utf-8", "replace")).message.encode()
-            if len(message) < len(line):
-                hits |= {(hit.rule, hit.signature): hit for hit in every_signature().hits(message)}
-        return hits
+        message = read_prefixes(line.decode("utf-8", "replace")).message.encode()
+        texts = [line] if len(message) == len(line) else [line, message]
+        return {(match.rule, match.signature): match for text in texts for match in every_signature().matches(text)}
 
     def _keep(
-        self, hits: dict[tuple[str, int], SignatureMatch], number: int, line: bytes, recent: deque[bytes]
+        self, matches: dict[tuple[str, int], SignatureMatch], number: int, line: bytes, recent: deque[bytes]
     ) -> None:
         source, text = self.found.source, line.decode("utf-8", "replace")
         origin = read_prefixes(text)
         rank = origin.rank if origin.rank is not None else source.rank
         time: int | None = None
-        for hit in hits.values():
-            key = (hit.rule, hit.signature, rank)
+        for match in matches.values():
+            key = (match.rule, match.signature, rank)
             self.kept[key] += 1
             if self.kept[key] > _MOST_OF_RULE or len(self.found.facts) >= _MOST_FACTS:
                 continue
             time = time if time is not None else _time(origin, recent)
             evidence = EvidenceLine(source.name, number, text.strip()[:_LONGEST_TEXT])
-            fact = Fact(hit.rule, evidence, hit.values, rank, origin.node or source.node, time)
-            self.found.facts.append((fact, hit.signature))
+            fact = Fact(match.rule, evidence, match.values, rank, origin.node or source.node, time)
+            self.found.facts.append((fact, match.signature))
         if rank is not None:
             self.found.ranks.add(rank)
 
@@ -114,6 +115,16 @@ def clean_text(text: bytes) -> bytes:
     return text.replace(b"\r\n", b"\n") if b"\r" in text else text
 
 
+def _parts(text: bytes, first: int) -> Iterator[tuple[int, bytes, bytes]]:
+    """Whole lines in parts of about `_PART_BYTES`: number of the first line, the part, and the text before it."""
+    start = 0
+    while start < len(text):
+        end = text.find(b"\n", start + _PART_BYTES) + 1 or len(text)
+        yield first, text[start:end], text[max(0, start - _TAIL_BYTES) : start]
+        first += text.count(b"\n", start, end)
+        start = end
+
+
 def _lines(text: bytes, first: int) -> Iterator[tuple[int, bytes]]:
     """Numbered lines. A progress bar that rewrites its line gives several texts of one number."""
     for number, line in enumerate(text.split(b"\n"), first):
@@ -121,10 +132,6 @@ def _lines(text: bytes, first: int) -> Iterator[tuple[int, bytes]]:
             yield from ((number, part) for part in line.split(b"\r") if part)
         elif line:
             yield number, line
-
-
-def _may_have_prefix(line: bytes) -> bool:
-    return line[:1] in b"[( " or line[:1].isalnum()
 
 
 def _time(origin: LineOrigin, recent: deque[bytes]) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -9,10 +10,13 @@ from typing import Any
 
 import re2
 
-from windlass.diagnose.failures.failure_rules import FailureRule, RuleRole, load_rules
+from windlass.diagnose.failures.failure_rules import FailureRule, load_rules
 
 _AUTOMATON_BYTES = 1 << 27
 """Limit of RE2's states. RE2 drops states and builds them again above it."""
+_START = re.compile(r"^\^")
+_AFTER_PREFIX = r"(?:^|[\]:>)\\w] {0,8})"
+"""Start of a line, or the end of a prefix of a launcher or a log collector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,26 +34,22 @@ class SignatureSet:
 
     def __init__(self, rules: Iterable[FailureRule]) -> None:
         self._patterns = [(rule.id, number, text) for rule in rules for number, text in enumerate(rule.signatures)]
-        self._set = re2.Set.SearchSet(_options())
-        for _, _, text in self._patterns:
-            self._set.Add(b"(?m)" + text.encode())
-        self._set.Compile()
+        self._exact = _automaton(text for _, _, text in self._patterns)
+        self._loose = _automaton(_START.sub(_AFTER_PREFIX, text) for _, _, text in self._patterns)
 
-    def fires(self, text: bytes) -> bool:
-        """Whether any signature matches. The text may have many lines."""
-        return bool(self._set.Match(text))
+    def may_match(self, text: bytes) -> bool:
+        """Whether a signature may match one of the lines, or the message after the prefixes of one of them."""
+        return bool(self._loose.Match(text))
 
-    def hits(self, line: bytes) -> list[SignatureMatch]:
+    def matches(self, line: bytes) -> list[SignatureMatch]:
         """The signatures that match one line, with the values of their groups."""
-        found: Sequence[int] = self._set.Match(line) or ()
+        found: Sequence[int] = self._exact.Match(line) or ()
         text = line.decode("utf-8", "replace") if found else ""
-        return [
-            SignatureMatch(rule, number, _values(pattern, text))
-            for rule, number, pattern in map(self._pattern, sorted(found))
-        ]
+        return [self._match(index, text) for index in sorted(found)]
 
-    def _pattern(self, index: int) -> tuple[str, int, str]:
-        return self._patterns[index]
+    def _match(self, index: int, text: str) -> SignatureMatch:
+        rule, number, pattern = self._patterns[index]
+        return SignatureMatch(rule, number, _values(pattern, text))
 
 
 @cache
@@ -58,10 +58,12 @@ def every_signature() -> SignatureSet:
     return SignatureSet(load_rules().values())
 
 
-@cache
-def failure_signatures() -> SignatureSet:
-    """Signatures of roots and consequences: lines that a healthy run does not print."""
-    return SignatureSet(rule for rule in load_rules().values() if rule.role is not RuleRole.HINT)
+def _automaton(patterns: Iterable[str]) -> Any:
+    automaton = re2.Set.SearchSet(_options())
+    for text in patterns:
+        automaton.Add(b"(?m)" + text.encode())
+    automaton.Compile()
+    return automaton
 
 
 def _options() -> Any:
