@@ -17,6 +17,7 @@ from windlass.cli.log_tail import LogTail
 from windlass.cli.rank_placement import nodes_of_ranks
 from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.screen import Screen
+from windlass.cli.verdict_wait import with_verdicts
 from windlass.server.cluster_options import ClusterOptions
 from windlass.server.discovery import LOST, Connection, find_controller, find_or_start
 from windlass.server.errors import ApiError, ErrorCode
@@ -240,7 +241,7 @@ class JobFollower:
                 events = self._handle_events()
                 pause = _MIN_POLL_S if self._output.print_new() or events else min(pause * 1.5, _MAX_POLL_S)
                 if any(event["type"] == "all ended" for event in events):
-                    return self._finish()
+                    return self._finish(interrupts)
                 if self._screen.reader_left and not self._noted_broken_pipe:
                     self._noted_broken_pipe = True
                     interrupts.note("closed output pipe")
@@ -276,6 +277,8 @@ class JobFollower:
         elif after == "Restarting" and event["before"] != "Restarting":
             self._output.print_new()
             self._screen.say(job_messages.restart_line(job_id, self._generation.get(job_id, 1), event["message"]))
+        elif event.get("event") == "Diagnosed" and after not in ("Failed", "Succeeded"):
+            self._screen.say(job_messages.diagnosis_line(job_id, event["message"]))
         elif event.get("event") == "Recovered":
             self._output.print_new()
             self._screen.say(job_messages.recovery_line(job_id, event["message"]))
@@ -296,8 +299,10 @@ class JobFollower:
             for line in details["rank_resources"]:
                 self._screen.say(f"  {line}")
 
-    def _finish(self) -> int:
-        for job_id, job in sorted(self._ended.items(), key=lambda item: item[1]["number"]):
+    def _finish(self, interrupts: Interrupts) -> int:
+        self._output.print_new()
+        ended = with_verdicts(self._ended, self.connection.job, lambda: interrupts.count > self._handled_interrupts)
+        for job_id, job in sorted(ended.items(), key=lambda item: item[1]["number"]):
             self._output.finish(job_id)
             for text in job_messages.end_lines(job, self._target.log_location(job_id), self._target.option):
                 self._screen.say(text)

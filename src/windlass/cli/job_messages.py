@@ -36,8 +36,19 @@ def recovery_line(job_id: str, message: str) -> str:
     return f"job {job_id} {join_lines(message)}"
 
 
+def diagnosis_line(job_id: str, message: str) -> str:
+    """Returns the line for the diagnosis of an attempt of a job that goes on."""
+    return f"job {job_id}: {join_lines(message)}"
+
+
+def verdict_line(cause: Json) -> str:
+    """Returns the verdict on the last attempt, with the strength of its evidence and its rule."""
+    strength = f" ({cause['certainty']}, {cause['rule']})" if cause["rule"] else ""
+    return f"verdict: {join_lines(cause['text'])}{strength}"
+
+
 def end_lines(job: Json, logs: str, option: str = "") -> list[str]:
-    """Returns the lines for an ended job: result, waiting and running time, attempts, and where its logs are.
+    """Returns the lines for an ended job: result, times, attempts, the verdict on its failure, where its logs are.
 
     `logs`: their folder, "" if they are not on this machine.
     """
@@ -46,6 +57,7 @@ def end_lines(job: Json, logs: str, option: str = "") -> list[str]:
     attempts = pluralize(job["attempts"], "attempt")
     return [
         f"job {job['id']} {_outcome(job)}: waited {format_duration(waited)}, {ran}, {attempts}",
+        *([verdict_line(job["diagnosis"])] if (job.get("diagnosis") or {}).get("rule") else []),
         *([f"logs: {_log_location(job['id'] + option, logs)}"] if job["attempts"] else []),
     ]
 

@@ -18,7 +18,7 @@ from windlass.deploy.job_policies import user_policies
 from windlass.deploy.network_policies import operator_policies
 from windlass.deploy.operator import REPLICAS, Setup, operator_objects
 from windlass.deploy.permissions import FOREIGN_POD_GROUPS
-from windlass.deploy.roles import mpijob_v1_roles, pod_group_roles
+from windlass.deploy.roles import cordon_roles, mpijob_v1_roles, pod_group_roles
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml
 
@@ -38,6 +38,8 @@ _TEMPLATED = Setup(
     cpu="{{ .Values.resources.cpu }}",
     memory="{{ .Values.resources.memory }}",
     mpijob_v1="{{ .Values.mpiJobV1 }}",
+    diagnoses_at_once="{{ .Values.diagnosesAtOnce }}",
+    cordon_bad_nodes="{{ .Values.cordonBadNodes }}",
     managed_namespaces="{{ .Values.managedNamespaces }}",
     foreign_schedulers="{{ .Values.foreignSchedulers }}",
     network="{{ .Values.network }}",
@@ -50,8 +52,12 @@ def chart_files() -> Iterator[tuple[str, str]]:
     yield "values.yaml", as_yaml([values()])
     for group in (*DEFAULT, POD_GROUPS):
         yield f"templates/{group}.yaml", _if(f"crds.{group}", as_yaml([_kept(crd) for crd in crds([group])]))
-    yield "templates/permissions.yaml", _template(permission_objects(replace(_TEMPLATED, mpijob_v1=False)))
+    yield (
+        "templates/permissions.yaml",
+        _template(permission_objects(replace(_TEMPLATED, mpijob_v1=False, cordon_bad_nodes=0))),
+    )
     yield "templates/mpijob-v1.yaml", _if("mpiJobV1", as_yaml(mpijob_v1_roles(_TEMPLATED.namespace)))
+    yield "templates/cordon.yaml", _if("cordonBadNodes", as_yaml(cordon_roles(_TEMPLATED.namespace)))
     for dialect in FOREIGN_POD_GROUPS:
         roles = as_yaml(pod_group_roles(_TEMPLATED.namespace, [dialect]))
         yield f"templates/podgroups-{dialect}.yaml", _if(f"podGroupRights.{dialect}", roles)
@@ -68,6 +74,8 @@ def values() -> Manifest:
         "image": {"repository": repository, "tag": tag, "digest": "", "pullPolicy": _DEFAULTS.pull_policy},
         "replicas": REPLICAS,
         "mpiJobV1": _DEFAULTS.mpijob_v1,
+        "diagnosesAtOnce": _DEFAULTS.diagnoses_at_once,
+        "cordonBadNodes": _DEFAULTS.cordon_bad_nodes,
         "managedNamespaces": _DEFAULTS.managed_namespaces,
         "foreignSchedulers": _DEFAULTS.foreign_schedulers,
         "network": _DEFAULTS.network,

@@ -11,7 +11,7 @@ from windlass.deploy.job_policies import job_policies, user_policies
 from windlass.deploy.network_policies import operator_policies
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
 from windlass.deploy.pod_policy import pod_policies
-from windlass.deploy.roles import mpijob_v1_roles, operator_roles, pod_group_roles, user_roles
+from windlass.deploy.roles import cordon_roles, mpijob_v1_roles, operator_roles, pod_group_roles, user_roles
 from windlass.deploy.trainer_objects import trainer_objects
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
@@ -40,6 +40,7 @@ def installation_objects(setup: Setup, groups: Sequence[str] = DEFAULT, *, train
 def permission_objects(setup: Setup) -> list[Manifest]:
     """Roles of the operator, and rules added to the roles of users."""
     optional = mpijob_v1_roles(setup.namespace) if setup.mpijob_v1 else []
+    optional += cordon_roles(setup.namespace) if setup.cordon_bad_nodes else []
     groups = pod_group_roles(setup.namespace, setup.pod_groups)
     return [*operator_roles(setup.namespace), *optional, *groups, *user_roles()]
 

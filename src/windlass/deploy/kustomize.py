@@ -3,7 +3,8 @@
 The base is the operator without any definition of a kind; an overlay adds the definitions that its clusters need. The
 default queue has a folder of its own, because kubectl refuses an object whose kind is created by the same call. So have
 the policies that write users, because API servers before 1.36 refuse their kinds, and the rights for MPIJobs of version
-v1 and for PodGroups of other schedulers, because they are optional. The standard runtimes of TrainJobs are both.
+v1, for PodGroups of other schedulers and for cordoning nodes, because they are optional. The standard runtimes of
+TrainJobs are both.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from windlass.deploy.job_policies import user_policies
 from windlass.deploy.network_policies import job_namespace_policy, operator_policies
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
 from windlass.deploy.permissions import FOREIGN_POD_GROUPS
-from windlass.deploy.roles import mpijob_v1_roles, pod_group_roles
+from windlass.deploy.roles import cordon_roles, mpijob_v1_roles, pod_group_roles
 from windlass.deploy.trainer_objects import trainer_objects
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml
@@ -54,6 +55,8 @@ def kustomize_files() -> Iterator[tuple[str, str]]:
     yield "trainer/kustomization.yaml", _folder(resources=["trainer.yaml"])
     yield "mpijob-v1/roles.yaml", as_yaml(mpijob_v1_roles(setup.namespace))
     yield "mpijob-v1/kustomization.yaml", _folder(resources=["roles.yaml"])
+    yield "cordon/roles.yaml", as_yaml(cordon_roles(setup.namespace))
+    yield "cordon/kustomization.yaml", _folder(resources=["roles.yaml"])
     for dialect in FOREIGN_POD_GROUPS:
         yield f"podgroups-{dialect}/roles.yaml", as_yaml(pod_group_roles(setup.namespace, [dialect]))
         yield f"podgroups-{dialect}/kustomization.yaml", _folder(resources=["roles.yaml"])

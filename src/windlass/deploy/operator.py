@@ -38,6 +38,10 @@ class Setup:
     memory: str = "512Mi"
     mpijob_v1: bool | str = False
     """Whether the operator has the rights that MPIJobs of version v1 need. A text is a template of Helm."""
+    diagnoses_at_once: int | str = 1
+    """Failed attempts that are diagnosed at the same time; 0: none is. A text is a template of Helm."""
+    cordon_bad_nodes: int | str = 0
+    """Maximum number of nodes that are cordoned because diagnoses prove them bad. A text is a template of Helm."""
     managed_namespaces: str = ALL_NAMESPACES
     """"all": those without `windlass.dev/managed: "false"`; "labelled": only those with "true"."""
     foreign_schedulers: str = ""
@@ -130,6 +134,8 @@ def _container(setup: Setup) -> Manifest:
             f"--agents-address={_AGENTS}.$(NAMESPACE).svc:{AGENTS_PORT}",
             f"--agents-port={AGENTS_PORT}",
             f"--history=sqlite:///{_HISTORY}/history.sqlite",
+            f"--diagnoses-at-once={setup.diagnoses_at_once}",
+            f"--cordon-bad-nodes={setup.cordon_bad_nodes}",
         ],
         "env": [{"name": "NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
         "ports": [

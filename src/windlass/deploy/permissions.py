@@ -144,6 +144,9 @@ FOREIGN_POD_GROUPS = {
 """Permissions to write the PodGroups of other schedulers, each in a role of its own: an installation has those that its
 rules for other schedulers need. Coscheduling's are among those of all jobs."""
 
+CORDON = (Permission("cordon nodes that diagnoses prove to be bad, if configured", CORE, ("nodes",), ("patch",)),)
+"""Permission in a role of its own that an installation has only with a limit on these nodes."""
+
 QUERIES = (
     Permission(
         "identify agents, and users who ask with a token", "authentication.k8s.io", ("tokenreviews",), ("create",)

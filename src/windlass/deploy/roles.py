@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from windlass.deploy.crds import definitions
 from windlass.deploy.labels import NAME, labels_of
 from windlass.deploy.permissions import (
+    CORDON,
     FOREIGN_POD_GROUPS,
     JOBS,
     MPIJOB_V1,
@@ -49,6 +50,15 @@ def mpijob_v1_roles(namespace: str) -> list[Manifest]:
     about = {"name": f"{OPERATOR}-mpijob-v1", "labels": labels_of("operator")}
     return [
         _role("ClusterRole", about, MPIJOB_V1),
+        _binding("ClusterRoleBinding", "ClusterRole", about, _account(namespace)),
+    ]
+
+
+def cordon_roles(namespace: str) -> list[Manifest]:
+    """Roles with which the operator cordons nodes that diagnoses prove to be bad."""
+    about = {"name": f"{OPERATOR}-cordon", "labels": labels_of("operator")}
+    return [
+        _role("ClusterRole", about, CORDON),
         _binding("ClusterRoleBinding", "ClusterRole", about, _account(namespace)),
     ]
 

@@ -16,10 +16,14 @@ from windlass.backends.local.submission_origins import clients_of_living_jobs
 from windlass.backends.local.supervisor_start import SupervisorLink
 from windlass.backends.port import BackendError, Changes
 from windlass.controller.controller import Controller, run
-from windlass.core.model.status import Phase
+from windlass.core.model.diagnosed_cause import DiagnosedCause
+from windlass.core.model.status import JobState, Phase
 from windlass.server.cluster_options import ClusterOptions
 from windlass.server.cluster_selection import choose_cluster, save_cluster
 from windlass.server.dashboard.listener import DashboardListener
+from windlass.server.diagnosis.diagnosis_process import ProcessLimits, diagnose_in_process
+from windlass.server.diagnosis.failure_diagnosis import FailureDiagnosis
+from windlass.server.diagnosis.local_evidence import local_evidence
 from windlass.server.feed import EventFeed
 from windlass.server.garbage_collection import collect_rarely
 from windlass.server.local_actions import LocalActions
@@ -57,6 +61,7 @@ class LocalServer:
         self._telemetry = state / STORE_NAME
         source = LocalDataSource(self.backend)
         self.service = Service(self.controller, source, self.feed, kind, self._telemetry)
+        self._diagnosis = FailureDiagnosis(self._diagnose, self.backend.inject)
         self._dashboard = DashboardListener(self.service, self.controller, self.feed, self.backend.paths)
         self.actions = LocalActions(
             self.service, self.controller, self.backend, self.feed, self._hand_over, self._dashboard
@@ -68,7 +73,10 @@ class LocalServer:
 
         collect_rarely()
         loop = asyncio.get_running_loop()
-        controlling = loop.create_task(run(self.controller, self.backend, [self.feed], on_trouble=self._trouble))
+        controlling = loop.create_task(
+            run(self.controller, self.backend, [self.feed, self._diagnosis], on_trouble=self._trouble)
+        )
+        self._diagnosis.add(self.controller.states.values())
         serving = loop.create_task(serve_api(listener, self.service, self.actions, at_once=self._kind == "up"))
         recording = loop.create_task(record_telemetry(self.controller, self.service.source, self._telemetry, self._say))
         stopping = loop.create_task(self._stop.wait())
@@ -82,6 +90,7 @@ class LocalServer:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
+            await self._diagnosis.close()
             await self._save_verdicts()
         finally:
             listener.close()  # waiting connections get an error at once
@@ -103,6 +112,11 @@ class LocalServer:
     def _hand_over(self, keep_jobs: bool) -> None:  # noqa: FBT001 - a callback
         self.succeeded = True
         self.leave(keep_jobs)
+
+    async def _diagnose(self, state: JobState) -> DiagnosedCause:
+        details = await self.service.job(state.id)
+        request = local_evidence(self.backend.paths, details, state.status.generation)
+        return await diagnose_in_process(request, ProcessLimits())
 
     def _trouble(self, text: str) -> None:
         self._say(text)

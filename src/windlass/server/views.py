@@ -10,6 +10,7 @@ import msgspec
 
 from windlass.backends.local.state_reader import Task
 from windlass.backends.port import Transition
+from windlass.core.lifecycle.failure import needs_diagnosis
 from windlass.core.model.elastic_size import job_at_maximum, present_job
 from windlass.core.model.gang import RunningGang
 from windlass.core.model.job import Job, total_request
@@ -73,6 +74,8 @@ def job_line(state: JobState, waiting: PendingStatus = NOT_PENDING) -> Json:
         "run_time": status.run_time,
         "walltime": job.walltime,
         "exit_code": exit_code(state),
+        "diagnosis": msgspec.to_builtins(status.diagnosis) if status.diagnosis else None,
+        "awaits_diagnosis": needs_diagnosis(status),
     }
 
 

@@ -5,11 +5,11 @@ from windlass.backends.kubernetes import watches
 from windlass.backends.kubernetes.client import resources
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.deploy.crds import definitions
-from windlass.deploy.permissions import JOBS, MPIJOB_V1, QUERIES, SCHEDULING, own_permissions
-from windlass.deploy.roles import mpijob_v1_roles, operator_roles, user_roles
+from windlass.deploy.permissions import CORDON, JOBS, MPIJOB_V1, QUERIES, SCHEDULING, own_permissions
+from windlass.deploy.roles import cordon_roles, mpijob_v1_roles, operator_roles, user_roles
 from windlass.jobs.kubernetes.query_api import OF_CLUSTER, OF_JOBS, SNAPSHOTS
 
-EVERY = (*SCHEDULING, *JOBS, *QUERIES, *MPIJOB_V1)
+EVERY = (*SCHEDULING, *JOBS, *QUERIES, *MPIJOB_V1, *CORDON)
 
 
 def granted(permissions):
@@ -60,6 +60,12 @@ def test_the_rights_for_mpijobs_v1_are_in_a_role_of_their_own():
     assert "rbac.authorization.k8s.io" not in groups
     assert not {"pods/exec", "serviceaccounts"} & {each for rule in rules for each in rule["resources"]}
     assert {role["metadata"]["name"] for role in mpijob_v1_roles("team")} == {"windlass-operator-mpijob-v1"}
+
+
+def test_nodes_are_changed_only_by_a_role_of_their_own():
+    assert granted(CORDON) == {("", "nodes", "patch")}
+    assert granted((*SCHEDULING, *JOBS, *QUERIES, *MPIJOB_V1)).isdisjoint(granted(CORDON))
+    assert {role["metadata"]["name"] for role in cordon_roles("team")} == {"windlass-operator-cordon"}
 
 
 def test_no_lease_is_read_but_the_operators_own():

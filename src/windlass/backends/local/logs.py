@@ -198,6 +198,12 @@ def offset_at(path: Path, since: int) -> int:
     return _end(path)
 
 
+def stream_bounds(path: Path) -> tuple[int, int]:
+    """Returns the offsets of the oldest byte that is left of a stream and of its end."""
+    parts = _parts(path)
+    return (parts[0][1], parts[-1][1] + parts[-1][2]) if parts else (0, 0)
+
+
 # --- parts ------------------------------------------------------------------------------------------------
 
 
@@ -251,8 +257,7 @@ def _open_part(path: Path, offset: int) -> _Part | None:
 
 
 def _end(path: Path) -> int:
-    parts = _parts(path)
-    return parts[-1][1] + parts[-1][2] if parts else 0
+    return stream_bounds(path)[1]
 
 
 def _suffixes(path: Path) -> list[int]:

@@ -48,7 +48,7 @@ doctor = typer.Typer(
     rich_markup_mode=None,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    subcommand_metavar="FILE... | FOLDER | - | COMMAND [ARGS]...",
+    subcommand_metavar="JOB | FILE... | - | COMMAND [ARGS]...",
 )
 
 
@@ -56,26 +56,46 @@ doctor = typer.Typer(
 def _describe() -> None:
     """Find out why a job failed from its logs, or what is wrong with a machine or a cluster, and print the fix.
 
-    `windlass doctor FILE...` names the root cause of a failed job from logs of any launcher: files, folders, or - for
-    standard input. `windlass doctor logs --help` lists its options.
+    `windlass doctor JOB` names the root cause of a failed job, `windlass doctor FILE...` that of logs of any launcher:
+    files, folders, or - for standard input. `windlass doctor logs --help` lists its options.
     """
 
 
 @doctor.command(_LOGS, short_help="The root cause of a failed job, from its logs; the word `logs` may be left out")
 def logs(
-    words: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, folders, or - for standard input.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="JOB | FILE...",
+            help="Files, folders, or - for standard input; a word that is no file is a job.",
+            autocompletion=complete_job_names,
+        ),
+    ],
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", metavar="N", min=1, help="Of a job: which attempt; default: the newest.")
+    ] = None,
     output: ReportFormatOption = ReportFormat.TEXT,
     show_secrets: Annotated[
         bool, typer.Option("--show-secrets", help="Print tokens, keys and passwords of the logs as they are.")
     ] = False,
+    on: OnOption = "",
+    namespace: JobNamespaceOption = "",
+    state: StateOption = None,
 ) -> int:
     """Name the root cause of a failed job, with its evidence, the fix and the next command.
+
+    Of a job it reads the logs of all ranks, how they ended, and what the cluster says; of one that waits, why.
 
     Reads logs of torchrun, windlass, MPI, DeepSpeed, accelerate, Ray, Horovod, Slurm, kubectl and the kernel, also
     compressed by gzip. Exits with 1 if a cause was found, with 0 if no line points to a failure.
     """
     from windlass.cli.failure_report import diagnose_logs, print_diagnosis  # noqa: PLC0415 - loads all rules
 
+    if on or (len(words) == 1 and words[0] != "-" and not Path(words[0]).exists()):
+        from windlass.cli.doctor_job import JobSelection, diagnose_job  # noqa: PLC0415
+
+        job = JobSelection(words[0], on, namespace, state, attempt)
+        return print_diagnosis(diagnose_job(job, show_secrets=show_secrets), output)
     return print_diagnosis(diagnose_logs(words, show_secrets=show_secrets), output)
 
 

@@ -26,6 +26,7 @@ from windlass.cli.terminal.formatting import (
     format_resources,
     format_start,
     format_time,
+    join_lines,
     reason_text,
     shorten,
     state_name,
@@ -94,6 +95,17 @@ _QUEUE = Listing(
     empty="no job waits or runs",
 )
 
+_MAX_VERDICT = 100
+"""Characters of a verdict in a listing; `status` and `doctor` print all of it."""
+
+
+def _verdict(row: Row) -> str:
+    """Returns the verdict on the last attempt; "" without a known cause."""
+    cause = row.get("diagnosis") or {}
+    text = join_lines(cause["text"]) if cause.get("rule") else ""
+    return text if len(text) <= _MAX_VERDICT else text[: _MAX_VERDICT - 1] + "…"
+
+
 _HISTORY = Listing(
     (
         Column("JOB", lambda row: row["id"]),
@@ -110,6 +122,7 @@ _HISTORY = Listing(
         Column("ATTEMPTS", lambda row: str(row["attempts"]), right=True),
         Column("REQUESTED", lambda row: format_resources(row["request"]), wide=True),
         Column("REASON", lambda row: row["reason"]),
+        Column("VERDICT", _verdict),
         Column("MESSAGE", lambda row: row["message"], wide=True),
     ),
     key="id",

@@ -16,6 +16,8 @@ from windlass.cli.target import NoColorOption, uses_color
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, show
 from windlass.cli.verbs.operator_run import (
     ContextOption,
+    CordonOption,
+    DiagnosesOption,
     ForeignSchedulersOption,
     KubeconfigOption,
     ManagedNamespaces,
@@ -80,6 +82,8 @@ def install(
     mpijob_v1: Annotated[
         bool, typer.Option("--mpijob-v1", help="Grant what MPIJobs of version v1 need: exec into pods, roles.")
     ] = False,
+    diagnoses_at_once: DiagnosesOption = 1,
+    cordon_bad_nodes: CordonOption = 0,
     managed_namespaces: ManagedNamespacesOption = ManagedNamespaces.ALL,
     foreign_schedulers: ForeignSchedulersOption = "",
     network: NetworkOption = "",
@@ -99,12 +103,10 @@ def install(
     from windlass.deploy.installation import installation_objects  # noqa: PLC0415
     from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml  # noqa: PLC0415
 
-    setup = replace(
-        _with_schedulers(_setup(image, namespace, replicas), foreign_schedulers),
-        mpijob_v1=mpijob_v1,
-        managed_namespaces=str(managed_namespaces),
-        network=network if network_defaults(network) else "",
-    )
+    setup = _with_schedulers(_setup(image, namespace, replicas), foreign_schedulers)
+    setup = replace(setup, mpijob_v1=mpijob_v1, managed_namespaces=str(managed_namespaces))
+    setup = replace(setup, network=network if network_defaults(network) else "")
+    setup = replace(setup, diagnoses_at_once=diagnoses_at_once, cordon_bad_nodes=cordon_bad_nodes)
     groups = chosen_groups(others=not without_crds, trainer=trainer, pod_groups=pod_groups)
     objects = installation_objects(setup, groups, trainer=trainer)
     if render:

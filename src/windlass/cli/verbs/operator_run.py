@@ -166,6 +166,24 @@ _History: TypeAlias = Annotated[
         help="Database of ended jobs: sqlite:///FILE or postgresql://HOST/DATABASE.  [default: a file in your home]",
     ),
 ]
+DiagnosesOption: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        "--diagnoses-at-once",
+        min=0,
+        max=16,
+        help="Failed attempts that are diagnosed at the same time, each with up to 384 MiB; 0: none is diagnosed.",
+    ),
+]
+CordonOption: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        "--cordon-bad-nodes",
+        min=0,
+        metavar="N",
+        help="Cordon nodes that diagnoses prove to be bad, at most N at a time; 0: none.",
+    ),
+]
 _Keep: TypeAlias = Annotated[str, typer.Option("--keep", metavar="DURATION", help="How long ended jobs are kept.")]
 _EVERYWHERE = "0.0.0.0"  # noqa: S104 - probes and Prometheus connect from outside the pod
 
@@ -196,14 +214,13 @@ def run(
     tls_private_key_file: _KeyFile = None,
     protect_metrics: _ProtectMetrics = False,
     history: _History = "",
+    diagnoses_at_once: DiagnosesOption = 1,
+    cordon_bad_nodes: CordonOption = 0,
     keep: _Keep = "14d",
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> int:
-    """Run as a standby until elected, then as the leader, until SIGTERM or Ctrl-C.
-
-    Inside a cluster it uses the service account of its pod. All state is in the objects of the cluster.
-    """
+    """Run until SIGTERM or Ctrl-C, as a standby until elected. In a pod it has the rights of the pod's account."""
     from windlass.jobs.kubernetes.settings import Settings  # noqa: PLC0415 - verbs start light
 
     kinds = Settings(
@@ -232,6 +249,8 @@ def run(
         queries_port=queries_port,
         certificate=_certificate(tls_cert_file, tls_private_key_file),
         protect_metrics=protect_metrics,
+        diagnoses_at_once=diagnoses_at_once,
+        cordon_limit=cordon_bad_nodes,
         agents_port=agents_port,
         agents_any_source=agents_any_source,
         retention=_retention(keep),

@@ -10,6 +10,7 @@ import typer
 
 from windlass.cli.completion import complete_job_names
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.job_messages import verdict_line
 from windlass.cli.target import (
     ControllerClient,
     NamespaceOption,
@@ -206,16 +207,29 @@ def _is_reason_redundant(job: Json) -> bool:
 def _attempts(job: Json, *, every_rank: bool) -> Iterator[str]:
     """Yields every attempt with its nodes, duration and end; with `every_rank`, also the end of each failed rank."""
     numbers = sorted({task["generation"] for task in job["tasks"]})
-    causes = _causes(job["transitions"])
+    causes, verdicts = _causes(job["transitions"]), _verdicts(job)
     for number in numbers:
         tasks = [task for task in job["tasks"] if task["generation"] == number]
         nodes = shorten(list(dict.fromkeys(task["node"] for task in tasks)))
         began, ended, cause = causes.get(number, (None, None, ""))
         ran = f", ran {format_duration(ended - began)}" if began is not None and ended is not None else ""
         yield f"  attempt {number} on {nodes}{ran}: {cause or 'runs'}"
+        if number in verdicts:
+            yield f"    {verdicts[number]}"
         for task in tasks if every_rank else ():
             if task["detail"] and (task["code"] or task["signal"]):
                 yield f"    {task['detail']}"
+
+
+def _verdicts(job: Json) -> dict[int, str]:
+    """Returns the verdict by attempt: of the newest one with its strength and fix, of earlier ones their text."""
+    told = [step["message"].partition(": ") for step in job["transitions"] if step["event"] == "Diagnosed"]
+    found = {int(name.rpartition(" ")[2]): f"verdict: {text}" for name, _, text in told if name[-1:].isdecimal()}
+    if cause := job.get("diagnosis"):
+        fix = f"; fix: {cause['fix']}" if cause["fix"] else ""
+        gaps = f"; not seen: {cause['unseen']}" if cause["unseen"] else ""
+        found[cause["generation"]] = verdict_line(cause) + fix + gaps
+    return found
 
 
 def _causes(transitions: Sequence[Json]) -> dict[int, tuple[int | None, int | None, str]]:

@@ -13,14 +13,17 @@ from windlass.backends.port import BackendError
 from windlass.controller.controller import Controller
 from windlass.controller.observer import Observer
 from windlass.core.model.status import JobState
+from windlass.server.diagnosis.failure_diagnosis import FailureDiagnosis
 from windlass.server.feed import EventFeed
 from windlass.server.operator.app import cluster_api, probe_application, with_open_queries
+from windlass.server.operator.attempt_diagnosis import AttemptDiagnosis, is_recent
 from windlass.server.operator.bounded_http import DEFAULT_LIMITS, HttpLimits, bounded_server
 from windlass.server.operator.cluster_data_source import ClusterDataSource
 from windlass.server.operator.cluster_job_records import ClusterJobRecords
 from windlass.server.operator.history.recorder import HistoryRecorder
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.metrics import OperatorMetrics, TurnTimer, render_metrics
+from windlass.server.operator.node_cordon import NodeCordon
 from windlass.server.operator.ongoing_commit import OngoingCommit
 from windlass.server.operator.queries.app import QueryServer
 from windlass.server.operator.queries.authentication import Authenticator
@@ -37,6 +40,10 @@ class EndpointSettings:
     """Whether the port of the probes answers queries, of anybody: for a replica on the user's own machine."""
     protect_metrics: bool = False
     """Whether metrics are only on the port for queries, for users who may get /metrics."""
+    diagnoses_at_once: int = 1
+    """Failed attempts that are diagnosed at the same time; 0: none is."""
+    cordon_limit: int = 0
+    """Maximum number of nodes that are cordoned because diagnoses prove them bad."""
 
 
 DEFAULT_SETTINGS = EndpointSettings()
@@ -61,6 +68,7 @@ class Endpoints:
         self._queries: LeaderQueries | None = None
         self._feed = EventFeed()
         self._recorder: HistoryRecorder | None = None
+        self._diagnosis: tuple[FailureDiagnosis | NodeCordon, ...] = ()
 
     def lead(
         self, controller: Controller, backend: KubernetesBackend, recovered: Sequence[JobState]
@@ -77,7 +85,18 @@ class Endpoints:
         service = Service(controller, source, self._feed, "operator")
         self._api, self._queries = cluster_api(service, records), LeaderQueries(service, records)
         self._metrics.leading = True
-        return recorder, TurnTimer(self._metrics, lambda: controller.decision), self._feed, commit
+        observers: list[Observer] = [
+            recorder,
+            TurnTimer(self._metrics, lambda: controller.decision),
+            self._feed,
+            commit,
+        ]
+        if at_once := self._settings.diagnoses_at_once:
+            diagnosis = _diagnosis(AttemptDiagnosis(service, records, recorder), backend, recovered, at_once)
+            limit = self._settings.cordon_limit
+            cordon = (NodeCordon(backend.connection, limit, backend.on_trouble),) if limit else ()
+            self._diagnosis = (diagnosis, *cordon)
+        return [*observers, *self._diagnosis]
 
     def complain(self, trouble: str) -> None:
         """Records a failed commit, which is repeated. For `on_trouble` of `controller.run`."""
@@ -88,6 +107,9 @@ class Endpoints:
         self._controller = self._api = self._queries = None
         self._metrics.leading = False
         self._feed.close()
+        for each in self._diagnosis:
+            await each.close()
+        self._diagnosis = ()
         if self._recorder is not None:
             await self._recorder.close()
             self._recorder = None
@@ -112,6 +134,16 @@ class Endpoints:
 
     def _find_leader(self) -> str:
         return self.leader()
+
+
+def _diagnosis(
+    attempt: AttemptDiagnosis, backend: KubernetesBackend, recovered: Sequence[JobState], at_once: int
+) -> FailureDiagnosis:
+    """Returns the observer that diagnoses failures, first those that the last leader has left."""
+    found = FailureDiagnosis(attempt.diagnose, backend.inbox.put, at_once)
+    ended = [gang.state for gang in backend.jobs if gang.stored is not None]
+    found.add(state for state in (*recovered, *ended) if is_recent(state, backend.now()))
+    return found
 
 
 def listen(host: str, port: int, option: str = "--metrics-port") -> socket.socket:

@@ -49,6 +49,10 @@ class OperatorOptions:
     """PEM files of the certificate and key of that port; None: the operator makes its own."""
     protect_metrics: bool = False
     """Whether metrics are only on the port for queries."""
+    diagnoses_at_once: int = 1
+    """Failed attempts that are diagnosed at the same time; 0: none is."""
+    cordon_limit: int = 0
+    """Maximum number of nodes that are cordoned because diagnoses prove them bad."""
     agents_port: int = AGENTS_PORT
     """Port for agents in pods, if `backend.kinds.agents` names their address; 0: a free port."""
     agents_any_source: bool = False
@@ -68,7 +72,7 @@ async def run_operator(options: OperatorOptions, say: Callable[[str], None]) -> 
     metrics = OperatorMetrics()
     listener = listen(options.host, options.port)
     async with JobHistory(options.history, epoch_ms, say, options.retention) as history:
-        endpoints = Endpoints(metrics, history, EndpointSettings(bool(options.address), options.protect_metrics))
+        endpoints = Endpoints(metrics, history, _endpoint_settings(options))
         lease = _lease_settings(options, listener.getsockname()[1])
         backend, agents = _agents(options)
         context = ReplicaContext(options.access, lease, say, endpoints, metrics, backend, agents)
@@ -84,6 +88,15 @@ async def run_operator(options: OperatorOptions, say: Callable[[str], None]) -> 
         await asyncio.gather(*working, stopping, return_exceptions=True)
         for task in done - {stopping}:
             task.result()  # raises the error that ended the task
+
+
+def _endpoint_settings(options: OperatorOptions) -> EndpointSettings:
+    return EndpointSettings(
+        open_queries=bool(options.address),
+        protect_metrics=options.protect_metrics,
+        diagnoses_at_once=options.diagnoses_at_once,
+        cordon_limit=options.cordon_limit,
+    )
 
 
 async def _serve_queries(options: OperatorOptions, endpoints: Endpoints, say: Callable[[str], None]) -> None:

@@ -135,6 +135,8 @@ def _check_bounds(written: _Written, status: Status) -> None:
             raise ValueError(f"{name} names more than {MAX_GANG_SIZE} members")
     if status.last_failure is not None:
         require_integer(status.last_failure.at, 0, MAX_TIME_MS)
+    if status.diagnosis is not None:
+        require_integer(status.diagnosis.generation, 0, MAX_COUNT)
 
 
 def _with_placements(status: Status, placements: _Placements, placed: int) -> Status:

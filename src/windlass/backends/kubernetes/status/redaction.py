@@ -68,4 +68,8 @@ class MessageRedaction:
         failure = status.last_failure
         if failure is not None:
             failure = replace(failure, message=self.message(failure.message, namespace))
-        return replace(status, message=self.message(status.message, namespace), last_failure=failure)
+        cause = status.diagnosis
+        if cause is not None:
+            text, unseen = self.message(cause.text, namespace), self.message(cause.unseen, namespace)
+            cause = replace(cause, text=text, unseen=unseen)
+        return replace(status, message=self.message(status.message, namespace), last_failure=failure, diagnosis=cause)

@@ -26,6 +26,7 @@ from windlass.jobs.kubernetes.kinds.trainingjob import KIND
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_ROLE
 from windlass.jobs.kubernetes.status import job_status
 from windlass.jobs.kubernetes.status.conditions import ACCEPTED, conditions_of, end_of, with_current_last
+from windlass.jobs.kubernetes.status.diagnosis_condition import DIAGNOSED, diagnosis_condition
 from windlass.jobs.kubernetes.status.member_conditions import Counts
 from windlass.jobs.kubernetes.status.status_times import rfc3339, with_times
 
@@ -34,7 +35,7 @@ _INTERVAL_S = 2.0
 _LONGEST_PAUSE_S = 60.0
 """The interval doubles up to this with each failed write in a row."""
 _AT_ONCE = 16
-_CONDITIONS = (ACCEPTED, IMAGES_PULLED, SPEC_APPLIED)
+_CONDITIONS = (ACCEPTED, IMAGES_PULLED, SPEC_APPLIED, DIAGNOSED)
 """Conditions beside those of the job's kind."""
 
 
@@ -50,11 +51,8 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     conditions = [each for each in status.get("conditions") or () if each["type"] not in _CONDITIONS]
     if (waits_for_image := image_condition(pods_without_image(gang), listed)) and life.phase not in TERMINAL:
         conditions += with_times(listed, [waits_for_image], rfc3339(now), updates=True)
-    if held := spec_condition(gang, life):
-        conditions += with_times(listed, [held], rfc3339(now), updates=True)
-    if gang.fit.denial:
-        denied = {"type": ACCEPTED, "status": "False", "reason": DENIED, "message": gang.fit.denial}
-        conditions += with_times(listed, [denied], rfc3339(now), updates=True)
+    beside = (spec_condition(gang, life), diagnosis_condition(life), _denied(gang.fit.denial))
+    conditions += with_times(listed, [dict(each) for each in beside if each], rfc3339(now), updates=True)
     if gang.parsed.kind != KIND:
         conditions = with_current_last(conditions)
     shown: dict[str, Any] = {**status, "conditions": conditions, STATE: _shown_state(life, conditions)}
@@ -71,6 +69,11 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     specs = {readable_spec.FIELD: gang.last_readable, readable_spec.STARTED_FIELD: gang.started_spec}
     shown |= {name: text or None for name, text in specs.items() if text or name in before}  # null removes it
     return {name: value for name, value in shown.items() if name != FIELD}
+
+
+def _denied(message: str) -> dict[str, str] | None:
+    """The condition of a job that its queue denies."""
+    return {"type": ACCEPTED, "status": "False", "reason": DENIED, "message": message} if message else None
 
 
 def _shown_state(life: Status, conditions: Sequence[dict[str, Any]]) -> str:

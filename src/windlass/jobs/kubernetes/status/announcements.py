@@ -17,6 +17,7 @@ from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import TRAINER_GROUP
 from windlass.jobs.kubernetes.status import conditions as c
 from windlass.jobs.kubernetes.status.conditions import Condition, Conditions
+from windlass.jobs.kubernetes.status.diagnosis_condition import DIAGNOSED, diagnosis_message
 from windlass.jobs.kubernetes.status.job_status import phase_conditions
 from windlass.jobs.kubernetes.status.member_conditions import MPI_V2, Failing
 
@@ -49,6 +50,9 @@ def announcements(
             yield from _queued(parsed, life, waits, word)
         elif each["type"] in _TRUE and each.get("status") == "True":
             yield _announcement(parsed, each)
+    if life.diagnosis is not None and life.diagnosis.rule:
+        word, message = str(life.diagnosis.generation), diagnosis_message(life.diagnosis)
+        yield Announcement(DIAGNOSED, word, f"{parsed.kind}{DIAGNOSED}", message, is_bad=True)
     for each in conditions:
         if each["type"] == c.SUSPENDED and str(each.get("reason")).endswith(RESUMED):
             message = f"{parsed.kind} {parsed.name} is resumed."

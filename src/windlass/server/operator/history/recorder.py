@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from windlass.backends.errors import BackendError
 from windlass.backends.kubernetes.backend import KubernetesBackend
@@ -18,12 +19,14 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import PODS, path
 from windlass.backends.port import Changes
 from windlass.controller.observer import Observer
-from windlass.core.model.status import TERMINAL, JobState
+from windlass.core.model.status import TERMINAL, JobState, Status
 from windlass.server.operator.history.entries import HistoryEntry, LogEntry, MemberEntry, TransitionEntry
 from windlass.server.operator.history.writer import HistoryWriter
 from windlass.server.operator.members import list_members
 from windlass.server.operator.pod_tasks import PodTask, choose_container
 
+_LONGEST_WAIT_S = 30.0
+"""Seconds for which a diagnosis waits for the logs of a job."""
 _CONCURRENT_READS = 8
 _MAX_PENDING_READS = 10_000
 """Logs read or waiting to be read at once; further logs are not read."""
@@ -54,6 +57,7 @@ class HistoryRecorder(Observer):
         """By job: uid of each pod whose log was read, and whether the pod had ended."""
         self._room = asyncio.Semaphore(_CONCURRENT_READS)
         self._reading: set[asyncio.Task[None]] = set()
+        self._reads_of: dict[str, set[asyncio.Task[None]]] = {}
 
     @property
     def pending_reads(self) -> int:
@@ -86,6 +90,11 @@ class HistoryRecorder(Observer):
         for state in ended:
             self._read.pop(state.id, None)
 
+    async def wait_for_logs(self, job_id: str) -> None:
+        """Waits for the logs of a job that are being read, for a bounded time."""
+        if reads := self._reads_of.get(job_id):
+            await asyncio.wait(set(reads), timeout=_LONGEST_WAIT_S)
+
     async def close(self) -> None:
         """Cancels all reads."""
         for task in self._reading:
@@ -93,10 +102,14 @@ class HistoryRecorder(Observer):
         await asyncio.gather(*self._reading, return_exceptions=True)
 
     def _pods_to_record(self, state: JobState) -> list[tuple[PodTask, Pod]]:
-        """Pods that have ended; all pods of a gang that is being stopped or of a job that has ended."""
-        if not state.status.generation:
+        """Pods that have ended; all pods of a gang that is being stopped or of a job that has ended.
+
+        None when the commit adds the verdict to an ended job: its pods were recorded with its end.
+        """
+        status = state.status
+        if not status.generation or _adds_verdict(status):
             return []
-        stopping = state.status.target is not None or state.status.phase in TERMINAL
+        stopping = status.target is not None or status.phase in TERMINAL
         return list_members(self._backend, state, ended=not stopping)
 
     def _read_logs(self, gang: RecordedGang) -> None:
@@ -108,13 +121,28 @@ class HistoryRecorder(Observer):
                 done.add(mark)
                 work = asyncio.get_running_loop().create_task(self._record_log(gang.state, task, pod, max_bytes))
                 self._reading.add(work)
-                work.add_done_callback(self._reading.discard)
+                self._reads_of.setdefault(gang.state.id, set()).add(work)
+                work.add_done_callback(partial(self._end_read, gang.state.id))
+
+    def _end_read(self, job_id: str, work: asyncio.Task[None]) -> None:
+        self._reading.discard(work)
+        reads = self._reads_of[job_id]
+        reads.discard(work)
+        if not reads:
+            del self._reads_of[job_id]
 
     async def _record_log(self, state: JobState, task: PodTask, pod: Pod, max_bytes: int) -> None:
         async with self._room:
             text, missing = await _read_last_lines(self._backend.connection, pod, max_bytes)
         lines = LogEntry(state.status.created_at, state.id, task.generation, task.rank, text, missing)
         self._history.note(HistoryEntry(lines=(lines,)))
+
+
+def _adds_verdict(status: Status) -> bool:
+    """Whether an ended job has the verdict on its last attempt."""
+    return (
+        status.phase in TERMINAL and status.diagnosis is not None and status.diagnosis.generation == status.generation
+    )
 
 
 async def _read_last_lines(connection: Connection, pod: Pod, max_bytes: int) -> tuple[str, str]:

@@ -1,0 +1,73 @@
+"""`windlass doctor JOB`: gathers the evidence of a job on this machine or on a cluster, and diagnoses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from windlass.backends.local.paths import StatePaths
+from windlass.cli.errors import UsageError
+from windlass.cli.target import record_source, resolve_context, state_folder, warn_if_offline
+from windlass.diagnose.diagnosis import Diagnosis
+from windlass.diagnose.failures.engine import diagnose
+from windlass.server.diagnosis.evidence_request import EvidenceRequest, LoggedText, read_evidence
+from windlass.server.errors import ApiError, ErrorCode
+
+Json = dict[str, Any]
+
+
+class JobSelection(NamedTuple):
+    """A job of a machine or a cluster, and one of its attempts; None: the newest."""
+
+    name: str
+    on: str
+    namespace: str
+    state: Path | None
+    attempt: int | None
+
+
+def diagnose_job(job: JobSelection, *, show_secrets: bool) -> Diagnosis:
+    """Returns the diagnosis of an attempt of a job, or of why it waits. Raises UsageError, ApiError."""
+    details = _details(job)
+    if "members" in details:
+        raise UsageError(f"{job.name} is an array\nname one of its jobs: {details['members'][0]['id']}")
+    newest = details["status"]["generation"]
+    if job.attempt is not None and job.attempt > newest:
+        raise UsageError(f"{details['id']} has no attempt {job.attempt}\nthe number of its attempts is {newest}")
+    if details["phase"] == "Queued" and job.attempt is None:
+        request = _reason_for_waiting(details)
+    else:
+        request = _evidence(job, details, job.attempt or newest)
+    evidence, gaps = read_evidence(request)
+    found = diagnose(evidence, show_secrets=show_secrets)
+    return Diagnosis(found.verdict, [*gaps, *found.unseen])
+
+
+def _details(job: JobSelection) -> Json:
+    try:
+        source = record_source(job.on, job.namespace, job.state)
+        details = source.job(job.name)
+    except ApiError as error:
+        if job.on or error.code not in (ErrorCode.NO_SUCH_JOB, ErrorCode.NO_DAEMON):
+            raise
+        raise UsageError(f"{job.name} is neither a file nor a job\n{error.message}") from None
+    warn_if_offline(source)
+    return details
+
+
+def _reason_for_waiting(details: Json) -> EvidenceRequest:
+    """The reason of `windlass why` as evidence."""
+    text = f"{details['reason']}: {details['message']}\n"
+    return EvidenceRequest(attempt=1, texts=[LoggedText(f"windlass why {details['id']}", text)])
+
+
+def _evidence(job: JobSelection, details: Json, attempt: int) -> EvidenceRequest:
+    context = resolve_context(job.on, job.namespace)
+    if context is not None:
+        from windlass.cli.kubernetes.client import ClusterClient  # noqa: PLC0415 - loads a cluster's libraries
+        from windlass.cli.kubernetes.job_evidence import cluster_job_evidence  # noqa: PLC0415
+
+        return cluster_job_evidence(ClusterClient.at(context, job.namespace), details, attempt)
+    from windlass.server.diagnosis.local_evidence import local_evidence  # noqa: PLC0415
+
+    return local_evidence(StatePaths(state_folder(job.state)), details, attempt)

@@ -1,0 +1,72 @@
+"""Runs a diagnosis in a process with limits, from an event loop that must not wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from windlass.core.model.diagnosed_cause import DiagnosedCause
+from windlass.server.diagnosis.evidence_request import EvidenceRequest
+
+_WORKER = ("-m", "windlass.server.diagnosis.worker")
+_MAX_ERROR = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLimits:
+    """Limits of one diagnosis."""
+
+    memory: int = 1 << 30
+    """Bytes of address space."""
+    cpu_s: int = 30
+    time_s: float = 60.0
+    """Longest time from the start to the verdict."""
+
+
+class DiagnosisError(Exception):
+    """The process has not come to a verdict; the text says why."""
+
+
+async def diagnose_in_process(
+    request: EvidenceRequest, limits: ProcessLimits, worker: Sequence[str] = _WORKER
+) -> DiagnosedCause:
+    """Returns the verdict of a process of its own, which is killed if it takes too long. Raises DiagnosisError."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *worker,
+        str(limits.memory),
+        str(limits.cpu_s),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # each thread would reserve address space
+        start_new_session=True,  # Ctrl-C in a terminal is not meant for it
+    )
+    try:
+        async with asyncio.timeout(limits.time_s):
+            answer, errors = await process.communicate(msgspec.json.encode(request))
+    except TimeoutError:
+        raise DiagnosisError(f"it took longer than {limits.time_s:g} s") from None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    if process.returncode:
+        raise DiagnosisError(_describe_end(process.returncode, errors))
+    try:
+        return msgspec.json.decode(answer, type=DiagnosedCause)
+    except msgspec.DecodeError as error:
+        raise DiagnosisError(f"its process printed no verdict ({error})") from None
+
+
+def _describe_end(code: int, errors: bytes) -> str:
+    last = errors.decode(errors="replace").strip().rpartition("\n")[2][:_MAX_ERROR]
+    ended = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return f"its process ended with {ended}" + (f": {last}" if last else "")

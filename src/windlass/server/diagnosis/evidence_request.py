@@ -1,0 +1,75 @@
+"""Evidence of one attempt as data that a diagnosis process receives: files to read, and texts."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from windlass.diagnose.failures.evidence import Evidence, LogSource
+from windlass.diagnose.flight.facts import read_hang_evidence
+from windlass.server.diagnosis.log_excerpts import open_file, open_stream
+
+MAX_EXCERPT_BYTES = 32 << 20
+"""Bytes that are read of all logs of an attempt together, about."""
+_MIN_LOG_BYTES, _MAX_LOG_BYTES = 32 << 10, 4 << 20
+"""Bytes that are read of one log: a quarter from its start, the rest from its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedFile:
+    """A log in a file. A stream is the output of a local rank, in rotated parts with an index of times."""
+
+    name: str
+    path: str
+    rank: int | None = None
+    node: str | None = None
+    is_stream: bool = False
+    is_complete: bool = False
+    """Whether the file has everything from the start to the end of the output, if it is small enough to be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedText:
+    """Lines that a backend knows: the job's record, ends of ranks, conditions, events."""
+
+    name: str
+    text: str
+    rank: int | None = None
+    node: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRequest:
+    """All evidence of one attempt."""
+
+    attempt: int
+    files: Sequence[LoggedFile] = ()
+    texts: Sequence[LoggedText] = ()
+    hang_files: Sequence[str] = ()
+    """Paths of flight recorders' dumps, stacks and rank status files, among others that are none of these."""
+    expected_ranks: int | None = None
+    unseen: Sequence[str] = ()
+    """Evidence that could not be read, and the right or setting that would show it."""
+
+
+def read_evidence(request: EvidenceRequest) -> tuple[Evidence, Sequence[str]]:
+    """Returns the evidence with excerpts of all files, and what could not be read."""
+    size = min(_MAX_LOG_BYTES, max(_MIN_LOG_BYTES, MAX_EXCERPT_BYTES // max(1, len(request.files))))
+    logs = [_file_source(each, request.attempt, size) for each in request.files]
+    logs += [_text_source(each, request.attempt) for each in request.texts]
+    hang = read_hang_evidence(map(Path, request.hang_files), request.expected_ranks)
+    return Evidence(logs, request.expected_ranks, hang.facts), [*request.unseen, *hang.gaps]
+
+
+def _file_source(log: LoggedFile, attempt: int, size: int) -> LogSource:
+    excerpt = (open_stream if log.is_stream else open_file)(Path(log.path), size)
+    is_complete = log.is_complete and excerpt.is_whole
+    return LogSource(log.name, excerpt.open, log.rank, log.node, attempt, is_complete)
+
+
+def _text_source(log: LoggedText, attempt: int) -> LogSource:
+    opened = partial(io.BytesIO, log.text.encode(errors="replace"))
+    return LogSource(log.name, opened, log.rank, log.node, attempt, is_complete=True)

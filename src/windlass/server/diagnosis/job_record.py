@@ -1,0 +1,64 @@
+"""Texts of the evidence that the record of a job has: how an attempt ended, and what its ranks reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from signal import SIGKILL, SIGTERM
+from typing import Any
+
+from windlass.server.diagnosis.evidence_request import LoggedText
+
+Json = Mapping[str, Any]
+
+_MAX_ENDS = 256
+"""Ends of ranks that are evidence; those of a stopped gang say the same."""
+_NO_EVIDENCE = ("Diagnosed", "Arrived", "Submitted", "Started", "Saved")
+"""Events that say nothing about a failure. A verdict is no evidence for another."""
+
+
+def record_texts(details: Json, attempt: int) -> list[LoggedText]:
+    """Returns the lines of one attempt's history, its failure, and the ends of its ranks.
+
+    `details`: all details of the job (`windlass.server.views.job_details`).
+    """
+    told = [*_history_lines(details["transitions"], attempt), *_failure_lines(details["status"], attempt)]
+    lines: dict[str, str] = {}
+    for at, message in told:
+        lines.setdefault(message, f"{_moment(at)} {message}")
+    record = [LoggedText(f"record of {details['id']}", "\n".join(lines.values()) + "\n")] if lines else []
+    return record + list(_rank_ends(details, attempt))
+
+
+def _history_lines(transitions: Sequence[Json], attempt: int) -> Iterator[tuple[int, str]]:
+    """Yields the history of an attempt; before the first one, that of the waiting job."""
+    number = 0
+    for step in transitions:
+        number += step["after"] == "Admitted" and step["before"] != "Admitted"
+        if max(number, 1) == attempt and step["event"] not in _NO_EVIDENCE and step["message"]:
+            yield step["at"], step["message"]
+
+
+def _failure_lines(status: Json, attempt: int) -> Iterator[tuple[int, str]]:
+    failure = status.get("last_failure")
+    if failure and attempt == status["generation"]:
+        yield failure["at"], f"{failure['reason']}: {failure['message']}"
+
+
+def _rank_ends(details: Json, attempt: int) -> Iterator[LoggedText]:
+    """Yields the end of each rank that failed, without those that were stopped after the first failure."""
+    failed = [task for task in details["tasks"] if task["generation"] == attempt and task["detail"]]
+    failed = [task for task in failed if task["code"] or task["signal"]]
+    first = (details["status"].get("last_failure") or {}).get("message", "")
+    own = [task for task in failed if task["detail"] == first or not _may_be_stopped(task)]
+    for task in (own or failed)[:_MAX_ENDS]:
+        yield LoggedText(f"end of rank {task['rank']}", task["detail"] + "\n", task["rank"], task["node"])
+
+
+def _may_be_stopped(task: Json) -> bool:
+    """Tells whether an end looks like that of a process of a stopped gang."""
+    return task["signal"] in (SIGTERM, SIGKILL) or task["code"] in (128 + SIGTERM, 128 + SIGKILL)
+
+
+def _moment(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,126 @@
+"""A failed job on a cluster is diagnosed by itself: its object, its Events and its details have the verdict."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from backend_host import Behaviour
+from controlplane.cluster import ControlPlane
+from kubernetes_host import JOBS, NAMESPACE, namespaced
+from node_logs import logs_of_nodes
+from operator_place import OperatorPlace, leading
+
+import strays
+from windlass.backends.port import Changes
+from windlass.core.model.diagnosed_cause import AVOID_NODE, CERTAIN, NODE_SCOPE, DiagnosedCause
+from windlass.core.model.job import Job, Role
+from windlass.core.model.status import JobState, Phase, Status
+from windlass.server.operator.node_cordon import NodeCordon
+
+pytestmark = pytest.mark.apiserver
+
+TRACEBACK = """Traceback (most recent call last):
+  File "/work/train.py", line 3, in <module>
+    import einops
+ModuleNotFoundError: No module named 'einops'
+"""
+
+
+async def condition_of(place: OperatorPlace, name: str) -> dict[str, Any]:
+    """The condition Diagnosed of a job's object, once it is there."""
+    async with asyncio.timeout(strays.TIMEOUT_S):
+        while True:
+            found = (await place.api.get(f"{namespaced(JOBS)}/{name}")).get("status") or {}
+            for each in found.get("conditions") or ():
+                if each["type"] == "Diagnosed":
+                    return each
+            await asyncio.sleep(0.05)
+
+
+async def event_about(place: OperatorPlace, reason: str) -> dict[str, Any]:
+    async with asyncio.timeout(strays.TIMEOUT_S):
+        while True:
+            listed = await place.api.get(f"/api/v1/namespaces/{NAMESPACE}/events")
+            for each in listed["items"]:
+                if each["reason"] == reason:
+                    return each
+            await asyncio.sleep(0.05)
+
+
+def test_the_verdict_is_a_condition_an_event_and_part_of_the_history(apiserver: ControlPlane, tmp_path: Path):
+    async def story() -> None:
+        async with (
+            asyncio.timeout(strays.TIMEOUT_S * 4),
+            leading(apiserver, tmp_path) as place,
+            logs_of_nodes(apiserver, place.api, lambda _pod: TRACEBACK),
+        ):
+            await place.submit("digits", Behaviour.FAIL, replicas=2)
+            found = await condition_of(place, "digits")
+            assert (found["status"], found["reason"]) == ("True", "PackageMissing")
+            assert found["message"].startswith("attempt 1: ")
+            assert "einops" in found["message"]
+            assert len(found["message"].encode()) <= 1_024
+            event = await event_about(place, "TrainingJobDiagnosed")
+            assert event["message"] == found["message"]
+            assert event["type"] == "Warning"
+            details = await place.until("/v1/jobs/digits", lambda job: job["diagnosis"])
+            assert (details["diagnosis"]["rule"], details["awaits_diagnosis"]) == ("package-missing", False)
+            [ended] = (await place.get("/v1/history"))["jobs"]
+            assert ended["diagnosis"] == details["diagnosis"]
+
+    asyncio.run(story())
+
+
+def test_without_logs_the_verdict_rests_on_the_ends_of_pods_and_says_so(
+    tell: Callable[[Callable[[OperatorPlace], Any]], None],
+):
+    async def story(place: OperatorPlace) -> None:
+        for node in ("n1", "n2"):
+            await place.api.patch(f"/api/v1/nodes/{node}/status", _closed_address())
+        await place.submit("digits", Behaviour.FAIL)
+        found = await condition_of(place, "digits")
+        assert "its log could not be read" in found["message"]
+
+    tell(story)
+
+
+def proven(name: str, node: str, certainty: str = CERTAIN) -> JobState:
+    cause = DiagnosedCause(1, "GPU 0 fell off the bus", "xid-79", certainty, NODE_SCOPE, AVOID_NODE, node=node)
+    return JobState(f"default/{name}", 1, Job(name, (Role(),)), Status(Phase.FAILED, generation=1, diagnosis=cause))
+
+
+def test_nodes_that_are_proven_bad_are_cordoned_up_to_the_limit(
+    tell: Callable[[Callable[[OperatorPlace], Any]], None],
+):
+    async def story(place: OperatorPlace) -> None:
+        said: list[str] = []
+        cordon = NodeCordon(place.world.connection, 1, said.append)
+        guess = proven("guess", "n2", certainty="likely")
+        cordon.on_commit_end(Changes(states=(guess, proven("digits", "n1"), proven("digits", "n1"))))
+        cordon.on_commit_end(Changes(states=(proven("digits", "n1"), proven("other", "n2"))))
+        async with asyncio.timeout(strays.TIMEOUT_S):
+            await asyncio.gather(*cordon.work)
+        await cordon.close()
+        assert said == [
+            "node n1 is cordoned for default/digits attempt 1: xid-79: GPU 0 fell off the bus",
+            "node n2 is not cordoned for default/other attempt 1: xid-79: 1 are (--cordon-bad-nodes)",
+        ]
+        first, second = [await place.api.get(f"/api/v1/nodes/{node}") for node in ("n1", "n2")]
+        assert first["spec"]["unschedulable"]
+        assert first["metadata"]["annotations"]["windlass.dev/cordon-reason"] == "default/digits attempt 1: xid-79"
+        assert not second["spec"].get("unschedulable")
+
+    tell(story)
+
+
+def _closed_address() -> dict[str, object]:
+    return {
+        "status": {
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 1}},
+        }
+    }
