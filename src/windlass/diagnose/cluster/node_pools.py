@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from windlass.core.model.resources import QuantityError, parse_quantity
-from windlass.diagnose.cluster.survey import ClusterSurvey, items, labels_of, mapping, text
+from windlass.diagnose.cluster.survey import ClusterSurvey, find_condition, items, labels_of, mapping, read, text
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 _POOL_LABELS = (
@@ -73,6 +73,11 @@ def has_gpu_label(node: Manifest) -> bool:
     """Returns whether a label says that the node has GPUs."""
     labels = labels_of(node)
     return any(labels.get(label) not in (None, "", "false") for label in _GPU_LABELS)
+
+
+def takes_pods(node: Manifest) -> bool:
+    """Returns whether a scheduler may bind pods to a node: it is ready and not cordoned."""
+    return find_condition(node, "Ready").get("status") == "True" and not read(node, "spec", "unschedulable")
 
 
 def devices(node: Manifest, field: str) -> dict[str, int]:

@@ -173,6 +173,23 @@ def test_demand_that_never_fits_is_told_from_demand_that_waits():
     assert (never.state, never.text[:56]) == (State.WRONG, "a waiting pod requests 16, the largest node has 8: it ne")
 
 
+def test_devices_of_cordoned_and_unready_nodes_are_not_free():
+    cordoned, lost = node("n3", 8, spec={"unschedulable": True}), node("n4", 8, ready="Unknown")
+    nodes = [*HEALTHY["nodes"], cordoned, lost]
+    steps = changed(nodes=nodes, **pods(unschedulable("a", 8), unschedulable("b", 8), pod("c", on="n3", gpus=2)))
+    assert steps["queue.demand:gpu"].state is State.WARNING
+    assert steps["queue.demand:gpu"].text.startswith("12 of 16 free, 16 more on cordoned or unready nodes, waiting")
+
+
+def test_taints_of_kubernetes_itself_are_not_those_to_tolerate():
+    taints = [
+        {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
+        {"key": "team", "effect": "NoExecute"},
+    ]
+    steps = changed(nodes=[node("n1", 8, spec={"taints": taints})])
+    assert steps["pool.taints:a"].text == "pods must tolerate team=:NoExecute"
+
+
 def test_a_scheduler_that_lost_its_lease_does_not_work():
     (lease,) = HEALTHY["leases_coordination_k8s_io"]
     late = {**lease, "spec": {"renewTime": ago(minutes=5)}}
@@ -201,6 +218,25 @@ def test_quotas_that_are_used_up_are_named():
     }
     step = changed(resourcequotas=[{"metadata": {"name": "q", "namespace": "team"}, "status": status}])["queue.quotas"]
     assert (step.state, step.evidence) == (State.WARNING, ("team/q: requests.nvidia.com/gpu 8 of 8",))
+
+
+def test_a_deployment_whose_pods_a_quota_refuses_is_named():
+    message = 'pods "web-1" is forbidden: exceeded quota: q'
+    condition = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message}
+    web = {"metadata": {"name": "web", "namespace": "team"}, "status": {"conditions": [condition]}}
+    quota = {"metadata": {"name": "q", "namespace": "team"}, "status": {"hard": {"pods": "9"}, "used": {"pods": "8"}}}
+    step = changed(resourcequotas=[quota], deployments_apps=[web])["queue.quotas"]
+    assert (step.state, step.evidence) == (State.WARNING, (f"team/web: {message}",))
+
+
+def test_a_device_plugin_that_selects_no_node_is_named_if_gpus_are_missing():
+    plugin_set = {
+        "metadata": {"name": "nvidia-device-plugin-daemonset", "namespace": "kube-system"},
+        "status": {"desiredNumberScheduled": 0, "numberAvailable": 0},
+    }
+    assert changed(daemonsets_apps=[plugin_set])["operator.device-plugin"].state is State.OK
+    missing = changed(nodes=[node("n1", 8, offered=0)], daemonsets_apps=[plugin_set])["operator.device-plugin"]
+    assert missing.evidence == ("kube-system/nvidia-device-plugin-daemonset: selects no node",)
 
 
 def test_operators_that_lack_pods_are_named():

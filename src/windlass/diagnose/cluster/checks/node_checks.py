@@ -192,4 +192,6 @@ def _check_taints(pool: NodePool) -> CheckStep:
 
 
 def _taints(nodes: Sequence[Manifest]) -> Iterator[dict[str, str]]:
-    return (taint for node in nodes for taint in items(node, "spec", "taints") if isinstance(taint, dict))
+    """Yields the taints that administrators chose; those of Kubernetes tell what other steps say."""
+    found = (taint for node in nodes for taint in items(node, "spec", "taints") if isinstance(taint, dict))
+    return (taint for taint in found if not str(taint.get("key", "")).startswith("node.kubernetes.io/"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from windlass.diagnose.cluster.survey import ClusterSurvey, find_condition, mapping, name_of, number, text
+from windlass.diagnose.cluster.node_pools import devices, group_nodes
+from windlass.diagnose.cluster.survey import ClusterSurvey, find_condition, mapping, name_of, number, read, text
 from windlass.diagnose.steps import CheckStep, State, absent, ok, unseen
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
@@ -36,6 +37,8 @@ _OPERATORS = {
     "windlass": ("windlass-operator",),
 }
 """Operator → beginnings of the names of its Deployments and DaemonSets."""
+_OF_GPUS = ("device-plugin",)
+"""Operators whose pods a node needs to offer GPUs."""
 _SHOWN = 10
 
 
@@ -45,24 +48,38 @@ def check_operators(survey: ClusterSurvey) -> Iterator[CheckStep]:
     workloads = [*survey.of("deployments.apps"), *survey.of("daemonsets.apps")]
     if refused:
         yield unseen("operator.workloads", f"{', '.join(refused)} may not be listed", f"ask for list of {refused[0]}")
-    found = False
+    found, is_unserved = False, any(not devices(node, "allocatable") for node in _gpu_nodes_without_dra(survey))
     for operator, beginnings in _OPERATORS.items():
         if own := [each for each in workloads if text(each, "metadata", "name").startswith(beginnings)]:
             found = True
-            yield _check_workloads(f"operator.{operator}", own)
+            yield _check_workloads(f"operator.{operator}", own, needs_nodes=operator in _OF_GPUS and is_unserved)
     if not found and not refused:
         yield absent("operator.workloads", "no operator that the checks know")
     yield _check_policy(survey)
 
 
-def _check_workloads(name: str, own: list[Manifest]) -> CheckStep:
+def _gpu_nodes_without_dra(survey: ClusterSurvey) -> Iterator[Manifest]:
+    for pool in group_nodes(survey):
+        yield from (node for node in pool.gpu_nodes if text(node, "metadata", "name") not in pool.slices)
+
+
+def _check_workloads(name: str, own: list[Manifest], *, needs_nodes: bool) -> CheckStep:
     lines = [line for each in own if (line := _shortage(each))]
+    if not lines and needs_nodes and all(_is_nowhere(each) for each in own):
+        fix = "compare nodeSelector and tolerations of the DaemonSets with labels and taints of the GPU nodes"
+        shown = tuple(f"{name_of(each)}: selects no node" for each in own[:_SHOWN])
+        return CheckStep(name, State.WRONG, "no node is selected, and GPU nodes offer no devices", fix, shown)
     if lines:
         fix = "kubectl describe and kubectl logs of the pods of these workloads"
         return CheckStep(
             name, State.WRONG, f"{len(lines)} of {len(own)} workloads lack pods", fix, tuple(lines[:_SHOWN])
         )
     return ok(name, ", ".join(sorted(name_of(each) for each in own)))
+
+
+def _is_nowhere(workload: Manifest) -> bool:
+    """Returns whether a workload is a DaemonSet that selects no node."""
+    return bool(read(workload, "status", "desiredNumberScheduled") == 0)
 
 
 def _shortage(workload: Manifest) -> str:

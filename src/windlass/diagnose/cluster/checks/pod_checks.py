@@ -28,12 +28,12 @@ _FIXES = {
 _TEXTS = {
     "image": "cannot get an image",
     "config": "cannot create a container",
-    "crash": "crash again and again",
-    "creating": "are being created for more than 10 minutes",
-    "terminating": "do not end",
-    "unscheduled": "were not looked at by any scheduler",
-    "refused": "were refused or evicted by their node in the last day",
-    "gated": "wait behind a scheduling gate",
+    "crash": "crashed again and again",
+    "creating": "in creation for more than 10 minutes",
+    "terminating": "should have ended",
+    "unscheduled": "without a verdict of any scheduler",
+    "refused": "refused or evicted by a node in the last day",
+    "gated": "behind a scheduling gate",
 }
 _WARNINGS = frozenset({"gated"})
 

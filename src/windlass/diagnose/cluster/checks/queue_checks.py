@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from windlass.core.model.resources import GPU
-from windlass.diagnose.cluster.node_pools import quantities
+from windlass.diagnose.cluster.node_pools import quantities, takes_pods
 from windlass.diagnose.cluster.survey import (
     ClusterSurvey,
     age_s,
@@ -56,9 +56,13 @@ def _check_scheduler(survey: ClusterSurvey) -> CheckStep:
 
 @dataclass(frozen=True, slots=True)
 class _Demand:
-    """Amounts of one device: of all nodes, of the largest node, used by pods, wanted by waiting pods."""
+    """Amounts of one device: of nodes that take pods, of cordoned or unready ones, of the largest node of all.
+
+    `used`: by pods on the nodes that take pods; `wanted`: by pods that wait for a node.
+    """
 
     total: int
+    closed: int
     largest: int
     used: int
     wanted: int
@@ -79,7 +83,8 @@ def _check_demand(survey: ClusterSurvey) -> Iterator[CheckStep]:
 
 def _judge_demand(name: str, device: str, demand: _Demand) -> CheckStep:
     free = demand.total - demand.used
-    shown = f"{free} of {demand.total} free, waiting pods request {demand.wanted}"
+    closed = f", {demand.closed} more on cordoned or unready nodes" if demand.closed else ""
+    shown = f"{free} of {demand.total} free{closed}, waiting pods request {demand.wanted}"
     if demand.largest_request > demand.largest:
         found = f"a waiting pod requests {demand.largest_request}, the largest node has {demand.largest}: it never fits"
         return CheckStep(name, State.WRONG, f"{found} ({shown})", f"request fewer {device} a pod, or add larger nodes")
@@ -90,18 +95,21 @@ def _judge_demand(name: str, device: str, demand: _Demand) -> CheckStep:
 
 
 def _measure_demand(survey: ClusterSurvey) -> dict[str, _Demand]:
-    nodes = [_devices(mapping(node, "status", "allocatable")) for node in survey.of("nodes")]
+    nodes = [(_devices(mapping(node, "status", "allocatable")), takes_pods(node)) for node in survey.of("nodes")]
+    open_nodes = {text(node, "metadata", "name") for node in survey.of("nodes") if takes_pods(node)}
     running: list[dict[str, int]] = []
     waiting: list[dict[str, int]] = []
     for pod in survey.of("pods"):
-        if text(pod, "status", "phase") not in _ENDED:
-            requests = {name: count for name, count in _requests(pod).items() if _is_device(name)}
-            (running if text(pod, "spec", "nodeName") else waiting).append(requests)
-    kinds = {kind for each in (*nodes, *waiting) for kind in each}
+        name = text(pod, "spec", "nodeName")
+        if text(pod, "status", "phase") not in _ENDED and (not name or name in open_nodes):
+            requests = {resource: count for resource, count in _requests(pod).items() if _is_device(resource)}
+            (running if name else waiting).append(requests)
+    kinds = {kind for each in (*(node for node, _ in nodes), *waiting) for kind in each}
     return {
         kind: _Demand(
-            sum(node.get(kind, 0) for node in nodes),
-            max((node.get(kind, 0) for node in nodes), default=0),
+            sum(node.get(kind, 0) for node, is_open in nodes if is_open),
+            sum(node.get(kind, 0) for node, is_open in nodes if not is_open),
+            max((node.get(kind, 0) for node, _ in nodes), default=0),
             sum(pod.get(kind, 0) for pod in running),
             sum(pod.get(kind, 0) for pod in waiting),
             max((pod.get(kind, 0) for pod in waiting), default=0),
@@ -152,10 +160,19 @@ def _check_quotas(survey: ClusterSurvey) -> CheckStep:
     if not quotas:
         return absent(name, "no ResourceQuota")
     full = [line for quota in quotas for line in _full_resources(quota)]
-    if full:
+    refused = [line for each in survey.of("deployments.apps") if (line := _refused_pods(each))]
+    if full or refused:
         fix = "end jobs of the namespace, or raise the quota: new pods of it are refused"
-        return CheckStep(name, State.WARNING, f"{len(full)} limits are used up", fix, tuple(full[:_SHOWN]))
+        found = f"{len(full)} limits are used up" + (f", {len(refused)} Deployments lack pods" if refused else "")
+        return CheckStep(name, State.WARNING, found, fix, tuple([*refused, *full][:_SHOWN]))
     return ok(name, f"{len(quotas)} quotas have room")
+
+
+def _refused_pods(deployment: Manifest) -> str:
+    """Returns the message of a Deployment whose pods a quota refuses, "" for others."""
+    condition = find_condition(deployment, "ReplicaFailure")
+    message = str(condition.get("message", "")) if condition.get("status") == "True" else ""
+    return f"{name_of(deployment)}: {message}"[:300] if "exceeded quota" in message else ""
 
 
 def _full_resources(quota: Manifest) -> Iterator[str]:
