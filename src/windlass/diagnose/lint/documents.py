@@ -105,6 +105,13 @@ class Documents:
         """The objects of a kind and a name."""
         return self._by_name.get((kind, name), [])
 
+    def nearest(self, document: Document, kind: str, name: str, *, namespaced: bool = True) -> Document | None:
+        """The object of a name that a document means: in its namespace, of its own file if several files have one."""
+        named = self.named(kind, name)
+        found = [each for each in named if not namespaced or each.namespace == document.namespace]
+        own = [each for each in found if each.text.source == document.text.source]
+        return own[0] if own else found[0] if len(found) == 1 else None
+
     def by_place(self, kind: str) -> dict[tuple[str, str], list[Document]]:
         """The objects of a kind by their file and namespace."""
         found = defaultdict[tuple[str, str], list[Document]](list)

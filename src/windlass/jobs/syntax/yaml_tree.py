@@ -113,6 +113,8 @@ def _syntax_problem(text: Text, error: yaml.YAMLError) -> Problem:
     if mark is None:
         return Problem(text.source, problem)
     place = Place(mark.line + 1, mark.column + 1)
+    if mark.line >= len(text.lines):  # the mark of the end of a text without a last line end
+        place = Place(len(text.lines), len(text.lines[-1]) + 1)
     line = text.problem("", place).excerpt
     if "cannot start any token" in problem and line[mark.column : mark.column + 1] == "\t":
         return text.problem("a tab; YAML is indented with spaces", place)

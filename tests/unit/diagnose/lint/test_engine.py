@@ -52,6 +52,11 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(tmp_path):
     assert sorted(each.rule for each in found) == ["gpu-resource-misspelt", "unreadable-file", "unreadable-file"]
 
 
+def test_a_file_that_ends_too_soon_has_its_fault_in_its_last_line():
+    [finding] = lint("apiVersion: v1\nkind: Pod\ncommand: [bash, -c")
+    assert (finding.place.line, finding.place.column) == (3, 19)
+
+
 def test_a_template_of_helm_is_named_as_one():
     [finding] = lint("apiVersion: v1\nkind: Pod\nmetadata: {{ .Values.name }}: x\n")
     assert "helm template . | windlass lint -" in finding.message
@@ -100,6 +105,24 @@ def test_words_that_kuberay_joins_may_be_one_word():
     head = {"template": {"spec": {"containers": [{"name": "head", "image": "ray:1", "command": ["echo 1"]}]}}}
     cluster = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "spec": {"headGroupSpec": head}}
     assert lint(json.dumps(cluster)) == []
+
+
+def test_objects_of_one_name_in_several_files_are_told_apart():
+    def files(covered):
+        queue = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ClusterQueue", "metadata": {"name": "q"}}
+        local = {**queue, "kind": "LocalQueue", "metadata": {"name": "l"}, "spec": {"clusterQueue": "q"}}
+        quota = [{"name": covered, "nominalQuota": 1}]
+        group = {"coveredResources": [covered], "flavors": [{"name": "f", "resources": quota}]}
+        pods = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a", **requests(covered)}]}
+        labels = {"name": "j", "labels": {"kueue.x-k8s.io/queue-name": "l"}}
+        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": labels, "spec": {"template": {"spec": pods}}}
+        objects = [{**queue, "spec": {"resourceGroups": [group]}}, local, job]
+        return Text(f"{covered}.yaml", "\n---\n".join(map(json.dumps, objects)))
+
+    def requests(resource):
+        return {"resources": {"requests": {resource: 1}}}
+
+    assert lint_texts([files("cpu"), files("memory.example.com")]) == []
 
 
 def test_items_of_a_list_are_checked():

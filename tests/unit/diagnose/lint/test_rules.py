@@ -30,7 +30,8 @@ def test_every_rule_has_a_planted_fault():
 
 @pytest.mark.parametrize("path", RIGHT, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_file_that_is_right_raises_nothing(path):
-    assert [each for each in lint_paths([str(path)]) if each.severity is not RuleSeverity.INFO] == []
+    hints = () if "right" in path.parts else (RuleSeverity.INFO,)
+    assert [each for each in lint_paths([str(path)]) if each.severity not in hints] == []
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)

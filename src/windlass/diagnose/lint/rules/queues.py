@@ -158,7 +158,8 @@ def kueue_taint_not_tolerated(documents: Documents) -> Iterator[tuple[Document, 
     """Kueue admits a job to a flavor only if its pods tolerate the taints of the flavor's nodes."""
     for document, queue in _queued(documents):
         names = {each["name"].text for group in _groups(queue) for each in group["flavors"].items}
-        flavors = [each for name in names for each in documents.named("ResourceFlavor", name)]
+        found = [documents.nearest(document, "ResourceFlavor", name, namespaced=False) for name in sorted(names)]
+        flavors = [each for each in found if each]
         for pod in document.pods if len(flavors) == len(names) else ():
             taints = [_untolerated(each, pod) for each in flavors]
             if taints and all(taints):
@@ -184,11 +185,11 @@ def _untolerated(flavor: Document, pod: PodTemplate) -> str:
 
 def _queued(documents: Documents) -> Iterator[tuple[Document, Document]]:
     """Each job whose label names a LocalQueue of the input, with the ClusterQueue of that."""
-    queues = {each.name: each for each in documents.of("ClusterQueue")}
-    locals_ = {(each.namespace, each.name): each.spec["clusterQueue"].text for each in documents.of("LocalQueue")}
-    for document in documents.documents if queues else ():
+    for document in documents.documents if documents.of("ClusterQueue") else ():
         name = document.root.at("metadata", "labels")[_QUEUE_NAME].text
-        queue = queues.get(locals_.get((document.namespace, name), ""))
+        local = documents.nearest(document, "LocalQueue", name) if name else None
+        target = local.spec["clusterQueue"].text if local else ""
+        queue = documents.nearest(document, "ClusterQueue", target, namespaced=False) if target else None
         if queue:
             yield document, queue
 

@@ -34,13 +34,6 @@ def _pods(documents: Documents) -> Pods:
             yield document, pod
 
 
-def _find(documents: Documents, near: Document, kind: str, name: str) -> Document | None:
-    """The object of a name that a document means: in its namespace, of its own file if several files have one."""
-    found = [each for each in documents.named(kind, name) if each.namespace == near.namespace]
-    own = [each for each in found if each.text.source == near.text.source]
-    return own[0] if own else found[0] if len(found) == 1 else None
-
-
 def _subdomain(pod: PodTemplate) -> Value:
     """The name of the service that gives the pods their DNS names."""
     if pod.kind == "StatefulSet":
@@ -70,7 +63,7 @@ def subdomain_service_not_headless(documents: Documents) -> Faults:
     """Only a headless service gives each pod a DNS name; another one has a single address for all."""
     seen = set[int]()
     for document, pod in _pods(documents):
-        service = _find(documents, document, "Service", _subdomain(pod).text)
+        service = documents.nearest(document, "Service", _subdomain(pod).text)
         if service and service.spec["clusterIP"].text != "None" and id(service) not in seen:
             seen.add(id(service))
             place = service.spec["clusterIP"] or service.root.at("metadata", "name")
@@ -81,7 +74,7 @@ def subdomain_service_not_headless(documents: Documents) -> Faults:
 def rendezvous_waits_for_readiness(documents: Documents) -> Faults:
     """A pod has no DNS name before it is ready, and ranks that are ready only after the rendezvous never meet."""
     for document, pod in _pods(documents):
-        service = _find(documents, document, "Service", _subdomain(pod).text)
+        service = documents.nearest(document, "Service", _subdomain(pod).text)
         probes = [each.value["readinessProbe"] for each in pod.containers if each.value["readinessProbe"]]
         if pod.kind == "Job" and service and probes and service.spec["publishNotReadyAddresses"].text != "true":
             yield service, service.spec.hit(f"the pods of {document.name[:60]!r} have a readiness probe")
@@ -138,7 +131,7 @@ def _claims(documents: Documents) -> Iterator[tuple[Document, Document, list[Pod
             for volume in pod.spec["volumes"].items:
                 users.setdefault(volume.at("persistentVolumeClaim", "claimName").text, []).append(pod)
         for name, pods in users.items():
-            claim = _find(documents, document, "PersistentVolumeClaim", name)
+            claim = documents.nearest(document, "PersistentVolumeClaim", name)
             if claim:
                 yield document, claim, pods
 
@@ -258,7 +251,7 @@ def reference_key_unknown(documents: Documents) -> Faults:
     """The object has no such key: the container stays at CreateContainerConfigError or the volume is not mounted."""
     for document, pod in _pods(documents):
         for kind, reference, name in _references(pod):
-            found = _find(documents, document, kind, name.text) if kind != "PersistentVolumeClaim" else None
+            found = documents.nearest(document, kind, name.text) if kind != "PersistentVolumeClaim" else None
             keys = [reference["key"], *(each["key"] for each in reference["items"].items)]
             known = (
                 [*found.root["data"].fields, *found.root["stringData"].fields, *found.root["binaryData"].fields]

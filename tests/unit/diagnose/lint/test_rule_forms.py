@@ -1,0 +1,196 @@
+"""Rules find a fault also in its other forms; `examples/broken` has one form of each."""
+
+import json
+
+import pytest
+
+from windlass.diagnose.lint.engine import lint_texts
+from windlass.jobs.syntax.text import Text
+
+
+def pod(spec=None, **container):
+    parts = {"name": "a", "image": "train:1", **container}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a"},
+        "spec": {"containers": [parts], **(spec or {})},
+    }
+
+
+def env(**values):
+    return pod(env=[{"name": name, "value": value} for name, value in values.items()])
+
+
+def job(spec=None, pods=None, **container):
+    template = {
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "a", "image": "train:1", **container}],
+            **(pods or {}),
+        }
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "a"},
+        "spec": {**(spec or {}), "template": template},
+    }
+
+
+def gang(replicas=2, pods=None, **container):
+    template = {"spec": {"containers": [{"name": "pytorch", "image": "train:1", **container}], **(pods or {})}}
+    roles = {"Worker": {"replicas": replicas, "template": template}}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "a"},
+        "spec": {"pytorchReplicaSpecs": roles},
+    }
+
+
+def limits(**amounts):
+    return {
+        "resources": {"limits": {name.replace("__", "/").replace("_", "."): each for name, each in amounts.items()}}
+    }
+
+
+def tolerating(**fields):
+    return pod({"tolerations": [fields]})
+
+
+def queue_of_volcano(weight):
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "a"},
+        "spec": {"weight": weight},
+    }
+
+
+def pipeline(**accelerator):
+    executor = {"container": {"image": "a", "resources": {"accelerator": accelerator}}}
+    return {"components": {}, "root": {}, "schemaVersion": "2.1.0", "deploymentSpec": {"executors": {"a": executor}}}
+
+
+def sharing(way="timeSlicing", **resource):
+    return {"version": "v1", "sharing": {way: {"resources": [{"name": "nvidia.com/gpu", **resource}]}}}
+
+
+INDEXED = {"completionMode": "Indexed", "completions": 4, "parallelism": 4}
+SHM = {"volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}]}
+EFA = limits(vpc_amazonaws_com__efa=1)
+FORMS = [
+    ("toleration-malformed", tolerating(operator="Equal", value="a")),
+    ("toleration-malformed", tolerating(key="a", operator="Is")),
+    ("toleration-malformed", tolerating(key="a", operator="Exists", effect="NoSchedule", tolerationSeconds=3)),
+    ("toleration-malformed", tolerating(key="a", operator="Exists", value="b")),
+    ("volcano-queue-weight", queue_of_volcano("two")),
+    ("volcano-queue-weight", queue_of_volcano(0)),
+    ("pipeline-accelerator-incomplete", pipeline(count="1")),
+    ("pipeline-accelerator-incomplete", pipeline(type="nvidia.com/gpu", resourceCount="0")),
+    ("pipeline-accelerator-type", pipeline(type="NVIDIA_TESLA_T4", count="1")),
+    ("sharing-replicas", sharing()),
+    ("sharing-replicas", sharing("mps", replicas="two")),
+    ("sharing-field-ignored", sharing(replicas=2, rename="gpu.small")),
+    ("sharing-field-ignored", {**sharing(replicas=2), "resources": {"gpus": [{"pattern": "*", "name": "a"}]}}),
+    ("device-plugin-flag-value", {"version": "v1", "flags": {"plugin": {"deviceIDStrategy": "name"}}}),
+    ("job-restart-policy", job(pods={"restartPolicy": None})),
+    (
+        "checkpoint-on-empty-dir",
+        pod({"volumes": [{"name": "a", "emptyDir": {}}]}, volumeMounts=[{"name": "a", "mountPath": "/ckpt"}]),
+    ),
+    ("torchrun-rank-constant", job(INDEXED, command=["torchrun", "--nnodes=4", "--node-rank=0", "train.py"])),
+    ("torchrun-address-of-itself", job(INDEXED, command=["torchrun", "--nnodes=4", "--master-addr=127.0.0.1", "a.py"])),
+    ("torchrun-nodes-differ", job(INDEXED, command=["torchrun", "--nnodes=2", "train.py"])),
+    ("torchrun-standalone-on-several-nodes", gang(3, command=["torchrun", "--standalone", "train.py"])),
+    ("ranks-not-parallel", job({**INDEXED, "parallelism": 2}, command=["torchrun", "--nnodes=4", "train.py"])),
+    ("world-size-differs", job(INDEXED, env=[{"name": "WORLD_SIZE", "value": "5"}])),
+    (
+        "mesh-sidecar-injected",
+        job()
+        | {
+            "spec": {
+                "template": {**job()["spec"]["template"], "metadata": {"labels": {"sidecar.istio.io/inject": "true"}}}
+            }
+        },
+    ),
+    ("mig-in-gang", gang(1, resources={"limits": {"nvidia.com/mig-1g.10gb": 2}})),
+    ("efa-variable-obsolete", pod(env=[{"name": "NCCL_PROTO", "value": "simple"}], **EFA)),
+    ("efa-variable-obsolete", env(FI_EFA_USE_DEVICE_RDMA="1")),
+    ("grace-period-below-pre-stop", pod(lifecycle={"preStop": {"sleep": {"seconds": 30}}})),
+    (
+        "grace-period-behind-shell",
+        gang(pods={"terminationGracePeriodSeconds": 90}, command=["sh", "-c", "cd /a && python a.py"]),
+    ),
+    (
+        "grace-period-behind-shell",
+        gang(pods={"terminationGracePeriodSeconds": 90}, command=["bash", "-c", "python a.py; echo done"]),
+    ),
+    ("shared-memory-missing", pod(command=["python", "a.py", "--num-workers=8"], **limits(nvidia_com__gpu=1))),
+    (
+        "shared-memory-above-limit",
+        pod(SHM, volumeMounts=[{"name": "shm", "mountPath": "/dev/shm"}], **limits(memory="1Gi")),
+    ),
+    ("container-name-malformed", pod(name="")),
+    ("container-name-malformed", pod(name="A_b")),
+    ("nccl-ib-disabled", pod(env=[{"name": "NCCL_IB_DISABLE", "value": "1"}], **limits(nvidia_com__rdma_x=1))),
+    ("gpu-request-without-limit", pod(resources={"requests": {"hugepages-2Mi": "1Gi", "cpu": 1}})),
+    (
+        "gpu-request-differs",
+        pod(resources={"requests": {"hugepages-2Mi": "1Gi", "cpu": 1}, "limits": {"hugepages-2Mi": "2Gi"}}),
+    ),
+    (
+        "devices-exceed-instance",
+        pod(
+            {"nodeSelector": {"node.kubernetes.io/instance-type": "p5.48xlarge"}},
+            **limits(vpc_amazonaws_com__efa=33, nvidia_com__gpu=8),
+        ),
+    ),
+    ("name-malformed", job() | {"kind": "CronJob", "metadata": {"name": "a" * 53}}),
+    ("name-malformed", {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a.b"}, "spec": {}}),
+    ("name-malformed", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a" * 254}}),
+    ("python-call-obsolete", pod(command=["python", "-c", "import torch\nm = torch.nn.DataParallel(m)"])),
+    (
+        "python-call-obsolete",
+        {
+            "components": {},
+            "root": {},
+            "schemaVersion": "2.1.0",
+            "deploymentSpec": {"executors": {"a": {"container": {"command": ["import kfp\nx.set_gpu_limit(1)"]}}}},
+        },
+    ),
+    ("gpu-resource-misspelt", pod(**limits(aws_amazon_com__efa=1))),
+    ("debug-variable-left", env(TORCH_DISTRIBUTED_DEBUG="detail")),
+    ("nccl-net-of-efa", env(NCCL_NET="EFA")),
+    (
+        "invalid-windlass-object",
+        {"apiVersion": "windlass.dev/v1alpha1", "kind": "Reservation", "metadata": {"name": "a"}, "spec": {"node": []}},
+    ),
+    (
+        "invalid-windlass-object",
+        {
+            "apiVersion": "windlass.dev/v1alpha1",
+            "kind": "SchedulingPolicy",
+            "metadata": {"name": "a"},
+            "spec": {"order": "fast"},
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "document"), FORMS, ids=lambda value: value if isinstance(value, str) else "")
+def test_another_form_of_a_fault_is_found(rule, document):
+    assert rule in {each.rule for each in lint_texts([Text("a.yaml", json.dumps(document))])}
+
+
+def test_a_mig_layout_for_several_models_is_right_if_one_has_the_places():
+    layout = {"devices": "all", "mig-enabled": True, "mig-devices": {"1g.10gb": 7}}
+    assert lint_texts([Text("a.yaml", json.dumps({"version": "v1", "mig-configs": {"a": [layout]}}))]) == []
+
+
+def test_a_call_within_a_block_has_the_line_of_the_call():
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+    text = f"{head}data:\n  a.py: |\n    import torch\n    nn.DataParallel(m)\n"
+    [finding] = lint_texts([Text("a.yaml", text)])
+    assert (finding.place.line, finding.place.column) == (7, 5)
