@@ -14,6 +14,7 @@ from controlplane.processes import free_port
 from forked_ranks import agent_environment
 
 from windlass import wire
+from windlass.diagnose.flight.facts import read_hang_evidence
 
 HERE = Path(__file__).parent
 SCRIPT = HERE / "faulty_script.py"
@@ -116,10 +117,20 @@ def test_a_stop_signal_to_one_rank_saves_on_all_ranks_and_repeats_no_step(undist
 
 @pytest.mark.parametrize("what", ["hang", "stop"])
 def test_a_hanging_rank_is_named_and_the_run_continues(what, undisturbed, tmp_path):
-    ran, losses = trained(tmp_path, f"9:1:{what}", "--hang", "factor=8,floor=3,initial=60")
+    hang = "factor=8,floor=3,initial=60"
+    ran, losses = trained(tmp_path / "run", f"9:1:{what}", "--hang", hang, "--log-dir", str(tmp_path / "logs"))
     assert ran.returncode == 0, ran.stderr
     assert losses == undisturbed
     assert "hang: rank 1 is in forward of step 9" in ran.stderr
+    (attempt,) = tmp_path.glob("logs/*/attempt_0")
+    (fact,) = read_hang_evidence([path for path in attempt.rglob("*") if path.is_file()], expected_ranks=2).facts
+    assert fact.values["waiting"] == "0"
+    assert fact.values["place"].startswith("faulty_script.py:")
+    if what == "hang":
+        assert (fact.rule, fact.rank) == ("flight-missing-rank", 1)
+        assert re.fullmatch(r"faulty_script.py:\d+ in fail", fact.values["now"])
+    else:  # a stopped process writes no dump
+        assert (fact.rule, fact.rank) == ("flight-rank-without-dump", 1)
 
 
 HANGS_BEFORE_THE_START = """

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from windlass import wire
@@ -27,6 +28,8 @@ Json = Mapping[str, Any]
 MAX_TEXT = 200
 """Maximum characters of a name, a path or a type."""
 MAX_RANK = 1_000_000
+_CACHED_TEXTS = 8192
+"""Entries of all ranks have the same names, files and types."""
 _MAX_DIMENSIONS = 64
 _MAX_TENSORS = 4096
 _TRANSFER = re.compile(r"(send|recv) (\d{1,7})(?:->|<-)(\d{1,7})\Z")
@@ -49,7 +52,8 @@ def parse_dump(data: bytes, rank: int, source: str, written_ns: int = 0) -> Flig
     version = str(content.get("version"))[:MAX_TEXT]
     if not version.startswith("2."):
         raise DumpError(f"has format {wire.escape_line(version)}, and format 2 is known: use torch 2.4 or newer")
-    entries = [_parse_entry(each) for each in content.get("entries", [])]
+    frames: dict[int, SourceFrame] = {}
+    entries = [_parse_entry(each, frames) for each in content.get("entries", [])]
     first = content["entries"][0] if entries else {}
     return FlightDump(rank, source, entries, _parse_members(content), _integer(first, "record_id") > 0, written_ns)
 
@@ -78,7 +82,8 @@ def _parse_members(content: Json) -> dict[tuple[str, str], tuple[int, ...]]:
     return members
 
 
-def _parse_entry(entry: Any) -> FlightEntry:
+def _parse_entry(entry: Any, frames: dict[int, SourceFrame]) -> FlightEntry:
+    """Returns an entry. `frames`: frames by the identity of their objects, which entries of a pickle share."""
     if not isinstance(entry, dict):
         raise DumpError("has an entry that is no object: take the dump again")
     title = _text(entry, "profiling_name")
@@ -99,7 +104,7 @@ def _parse_entry(entry: Any) -> FlightEntry:
         _tensors(entry, "output_sizes", "output_dtypes"),
         _progress(entry),
         _integer(entry, "time_created_ns"),
-        program_frame(_frames(entry.get("frames", []))),
+        program_frame(_frames(entry.get("frames", []), frames)),
         transfer,
         is_p2p,
         _text(entry, "thread_id"),
@@ -140,12 +145,16 @@ def _shape(shape: Any, field: str) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _frames(frames: Any) -> Iterator[SourceFrame]:
+def _frames(frames: Any, known: dict[int, SourceFrame]) -> Iterator[SourceFrame]:
     if not isinstance(frames, list):
         raise DumpError("has an entry whose frames are no list: take the dump again")
     for each in frames:
-        if isinstance(each, dict):
-            yield SourceFrame(_text(each, "name"), _text(each, "filename"), _integer(each, "line"))
+        frame = known.get(id(each))
+        if frame is None and isinstance(each, dict):
+            frame = SourceFrame(_text(each, "name"), _text(each, "filename"), _integer(each, "line"))
+            known[id(each)] = frame
+        if frame:
+            yield frame
 
 
 def _integer(fields: Json, name: str) -> int:
@@ -158,4 +167,9 @@ def _text(fields: Json, name: str) -> str:
 
 
 def _clean(value: Any) -> str:
-    return wire.escape_line(value[-MAX_TEXT:]).replace("\n", " ") if isinstance(value, str) else ""
+    return _clean_text(value) if isinstance(value, str) else ""
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def _clean_text(value: str) -> str:
+    return wire.escape_line(value[-MAX_TEXT:]).replace("\n", " ")

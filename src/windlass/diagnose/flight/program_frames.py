@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from windlass.diagnose.flight.records import SourceFrame
 
+_CACHED_PATHS = 8192
 _FOREIGN = ("-packages/", "/lib/python3", "<frozen", "<string>")
 """Parts of the paths of installed libraries."""
 _MACHINERY = ("-packages/torch/", "/windlass/train/", "/windlass/agent/", "<frozen", "<string>")
@@ -19,12 +21,13 @@ def program_frame(frames: Iterable[SourceFrame]) -> SourceFrame | None:
     """
     library = None
     for frame in frames:
-        if not _is_in(frame, _FOREIGN + _MACHINERY):
+        if not _is_in(frame.file, _FOREIGN + _MACHINERY):
             return frame
-        if library is None and not _is_in(frame, _MACHINERY):
+        if library is None and not _is_in(frame.file, _MACHINERY):
             library = frame
     return library
 
 
-def _is_in(frame: SourceFrame, paths: tuple[str, ...]) -> bool:
-    return any(path in frame.file for path in paths)
+@lru_cache(maxsize=_CACHED_PATHS)
+def _is_in(file: str, paths: tuple[str, ...]) -> bool:
+    return any(path in file for path in paths)
