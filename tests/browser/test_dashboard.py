@@ -118,6 +118,19 @@ def test_a_waiting_job_shows_position_reason_holder_and_start(visit: Callable[..
     assert "Starts in" in text
 
 
+def test_a_what_if_is_answered_by_the_scheduler(visit: Callable[..., Visit]):
+    signed_in = visit()
+    page = signed_in.see("/jobs/waiter-3")
+    answer = page.locator("section", has_text="What if").get_by_role("status")
+    page.get_by_label("Replicas", exact=True).fill("1")
+    answer.get_by_text("It would start now.").wait_for()
+    page.get_by_label("Replicas", exact=True).fill("4")
+    answer.get_by_text("It would wait: needs 4×1 gpu as one gang").wait_for()
+    page.get_by_label("Replicas", exact=True).fill("9")
+    answer.get_by_text("could never run here").wait_for()
+    assert signed_in.trouble.pop().endswith("422 (Unprocessable Entity)")  # the browser's note of the refusal
+
+
 def test_a_finished_run_shows_its_course_and_its_ranks(visit: Callable[..., Visit]):
     page = visit().see("/jobs/lesson-1")
     page.get_by_role("heading", name="Busy time by rank").wait_for()

@@ -4,6 +4,7 @@ import { empty, encodeId, facts, h, jobLink, stateOf } from "../dom.js";
 import { amount, clock, count, duration, gang, measured, starts } from "../format.js";
 import { HeatMap } from "../heatmap.js";
 import { LogView } from "../logview.js";
+import { WhatIf } from "../whatif.js";
 import { Table } from "../table.js";
 
 const CHARTS = [["windlass_job_loss", "Loss"], ["windlass_job_step_seconds", "Step time"], ["windlass_job_samples_per_second", "Samples per second"],
@@ -15,6 +16,7 @@ export function create({ get, about, argument: id, confirm, refresh }) {
   const head = h("div", { class: "head" }, h("h1", {}, id));
   const summary = h("section");
   const why = h("section", { hidden: true });
+  const supposed = new WhatIf(id, get);
   const life = h("section");
   const charts = new Map();
   const measuredSection = h("section", { hidden: true }, h("h2", {}, "Course of the run"), h("div", { class: "charts" }));
@@ -27,7 +29,7 @@ export function create({ get, about, argument: id, confirm, refresh }) {
   const logSection = h("section", {}, h("h2", {}, "Output"), log.element);
   const definition = h("section", {}, h("details", {}, h("summary", {}, "Definition"), h("pre", { class: "scroll" })));
   return {
-    elements: [head, summary, why, life, measuredSection, heatSection, ranksSection, logSection, definition],
+    elements: [head, summary, why, supposed.element, life, measuredSection, heatSection, ranksSection, logSection, definition],
     close: () => log.close(),
     redraw: () => { for (const chart of charts.values()) chart.draw(); },
     async update() {
@@ -45,7 +47,7 @@ export function create({ get, about, argument: id, confirm, refresh }) {
   function showArray(job) {
     summary.replaceChildren(h("h2", {}, `An array of ${count(job.members.length, "job")}`),
       h("ul", {}, job.members.map((member) => h("li", {}, jobLink(member.id), " ", stateOf(member)))));
-    for (const each of [why, life, measuredSection, heatSection, ranksSection, logSection, definition]) each.hidden = true;
+    for (const each of [why, supposed.element, life, measuredSection, heatSection, ranksSection, logSection, definition]) each.hidden = true;
     log.close();
   }
 
@@ -65,7 +67,9 @@ export function create({ get, about, argument: id, confirm, refresh }) {
 
   async function showWhy(job) {
     why.hidden = job.phase !== "Queued";
+    supposed.element.hidden = why.hidden;
     if (why.hidden) return;
+    supposed.suggest(job);
     const found = await get(`/api/why/${encodeId(id)}`);
     why.replaceChildren(h("h2", {}, "Why it waits"), ...explanationOf(job, found));
   }
