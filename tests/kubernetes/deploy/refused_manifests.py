@@ -29,7 +29,7 @@ class Kind(NamedTuple):
 
 KINDS = (
     Kind("v1", "PyTorchJob", "pytorchReplicaSpecs", "Master", "pytorch", "Master, Worker", 1),
-    Kind("v1", "TFJob", "tfReplicaSpecs", "Chief", "tensorflow", "Chief, Master, PS, Worker, Evaluator", 0),
+    Kind("v1", "TFJob", "tfReplicaSpecs", "Chief", "tensorflow", "Chief, Master, PS, Evaluator, Worker", 0),
     Kind("v1", "JAXJob", "jaxReplicaSpecs", "Worker", "jax", "Worker", 1),
     Kind("v1", "XGBoostJob", "xgbReplicaSpecs", "Master", "xgboost", "Master, Worker", 0),
     Kind("v1", "PaddleJob", "paddleReplicaSpecs", "Master", "paddle", "Master, Worker", 1),

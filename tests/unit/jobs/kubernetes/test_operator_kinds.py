@@ -76,6 +76,20 @@ def test_the_leading_pod_is_labelled_as_the_master(manifest, master):
     assert leads(manifest) == master
 
 
+@pytest.mark.parametrize(
+    ("kind", "roles", "container"),
+    [
+        ("TFJob", {"Evaluator": 1, "Worker": 2, "PS": 1, "Chief": 1}, "tensorflow"),
+        ("XGBoostJob", {"Worker": 2, "Master": 1}, "xgboost"),
+        ("PaddleJob", {"Worker": 2, "Master": 1}, "paddle"),
+        ("JAXJob", {"Worker": 2}, "jax"),
+    ],
+)
+def test_workers_are_scaled_while_a_job_runs_whatever_other_roles_it_has(kind, roles, container):
+    scaled = [role.name for role in read(job(kind, roles, container)).job.roles if role.scales_in_place]
+    assert scaled == ["worker"]
+
+
 def test_jax_processes_are_numbered():
     _, second = members(read(job("JAXJob", {"Worker": 2}, "jax")), 1)
     assert env(second)["PROCESS_ID"] == "1"

@@ -20,7 +20,8 @@ from windlass.launch.tf_config import VARIABLE, cluster_of, tf_config
 
 CHIEF, MASTER, WORKER = "Chief", "Master", "Worker"
 PORT = Port("tensorflow", "tfjob-port", 2222)
-TYPES = ReplicaTypes("tfReplicaSpecs", (CHIEF, MASTER, "PS", WORKER, "Evaluator"), "Never", PORT, min_replicas=0)
+TYPES = ReplicaTypes("tfReplicaSpecs", (CHIEF, MASTER, "PS", "Evaluator", WORKER), "Never", PORT, min_replicas=0)
+"""The workers are the last role, which is the one that scales while a job runs."""
 ALL_WORKERS = "AllWorkers"
 
 
