@@ -289,6 +289,19 @@ def test_services_go_with_the_pods_of_a_suspended_job():
     assert stage.executor.without_service == set(NAMES)
 
 
+def test_a_suspended_job_counts_no_pods_although_they_are_still_being_deleted():
+    stage = Stage(pytorch())
+    for each in pods("Running", "Running", "Running"):
+        stage.put(each)
+    stage.turn(e.Suspend())
+    for name in NAMES:
+        stage.put(pod(name, "Failed", code=143, deleted=True))
+    stage.turn()
+    status = stage.status()
+    assert stage.state.status.phase is Phase.SUSPENDED
+    assert [set(each) for each in status["replicaStatuses"].values()] == [{"selector"}, {"selector"}]
+
+
 @pytest.mark.parametrize(
     "status", [None, [], {"conditions": 3}, {"conditions": [1, {"type": 2}], "replicaStatuses": []}]
 )

@@ -84,6 +84,13 @@ def test_a_deleted_launcher_of_an_mpijob_v2_is_the_business_of_its_job():
     assert status["replicaStatuses"]["Launcher"]["failed"] == 1
 
 
+def test_the_reason_of_a_launchers_job_counts_while_its_pod_is_still_being_deleted():
+    failed = launcher(type="Failed", reason="DeadlineExceeded", message="Job was active longer than specified deadline")
+    ending = launcher_pod("Failed", code=143, deleted=True)
+    verdict = judged(V2, [failed, ending, pod("digits-worker-0", "Running")])
+    assert true_conditions(verdict)["Failed"] == "DeadlineExceeded"
+
+
 @pytest.mark.parametrize(("end", "forgotten"), [({}, ["digits"]), ({"type": "Complete"}, [])])
 def test_a_job_of_a_launcher_that_is_deleted_before_its_end_is_created_again(end, forgotten):
     stage = Stage(V2)

@@ -138,7 +138,7 @@ class GangPods:
                 tracker.fail(number, Exit(lost=True, detail=f"{pod.metadata.name} is being deleted"))
         elif number >= len(run.slots) or seen.exit is None:
             tracker.leave(number)
-        elif (seen.exit.ok or run.alone) and pod.metadata.deletion_timestamp and not run.stopping:
+        elif (seen.exit.ok or run.alone) and _is_deleted_from_outside(run, number, pod):
             tracker.lose(number, f"the pod of {run.slots[number]} was deleted")
         else:
             exit = _counted_failure(seen.exit) if _restarts_if_deleted(gang, run, number, pod) else seen.exit
@@ -179,6 +179,11 @@ class GangPods:
             detail = f"{pod.metadata.name} was on {pod.spec.node_name}, which is gone"
             return Observation(Stage.ENDED, Exit(lost=True, detail=detail), ran=seen.ran)
         return seen
+
+
+def _is_deleted_from_outside(run: Run, number: int, pod: Pod) -> bool:
+    """Tells whether a pod is being deleted and neither the gang's stop nor the launcher's Job is the reason."""
+    return bool(pod.metadata.deletion_timestamp) and not run.stopping and number not in run.made_by_others
 
 
 def _restarts_if_deleted(gang: Gang, run: Run, number: int, pod: Pod) -> bool:

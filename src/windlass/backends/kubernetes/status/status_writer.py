@@ -82,9 +82,12 @@ def _shown_state(life: Status, conditions: Sequence[dict[str, Any]]) -> str:
 
 
 def _counts(gang: Gang, life: Status) -> Mapping[str, Counts]:
-    """Returns the replicas of a run by role and phase. A member that ended the job has failed, also without its pod."""
+    """Returns the replicas of a run by role and phase. A member that ended the job has failed, also without its pod.
+
+    Pods of a run that is over count only for the end of the job: a suspended or queued job has none.
+    """
     run = gang.run
-    if run is None:
+    if run is None or (run.gone and life.phase not in TERMINAL):
         return {}
     found = {role: Counter(run.pods.phases(role)) for role in run.sizes}
     if run.alone:
