@@ -14,6 +14,7 @@ from windlass.deploy.install import installation_check
 from windlass.deploy.install.findings import Severity
 from windlass.deploy.install.resources import resource_of
 from windlass.deploy.job_policies import job_policies
+from windlass.deploy.labels import labels_of
 from windlass.deploy.pod_policy import pod_policies
 
 
@@ -93,3 +94,25 @@ def test_nodes_that_are_not_ready_are_named(ready: str, severity: str, message: 
     [finding] = asyncio.run(installation_check._nodes(api, "windlass"))
     assert (finding.about, finding.severity.value) == ("nodes", severity)
     assert message in finding.message
+
+
+@pytest.mark.parametrize(
+    ("served", "is_foreign", "message", "fix"),
+    [
+        ("v2beta1", True, "lacks v1 and is of another operator", "--take-over, once that operator is gone"),
+        ("v1 v2beta1", True, "is of another operator and has its rules", "then windlass operator install --take-over"),
+        ("v2beta1", False, "lacks v1", "windlass operator install"),
+    ],
+)
+def test_a_kind_of_another_operator_is_replaced_by_a_takeover_only(
+    served: str, is_foreign: bool, message: str, fix: str
+) -> None:
+    there = {
+        "metadata": {"labels": {} if is_foreign else labels_of("crd")},
+        "spec": {"versions": [{"name": name, "served": True} for name in served.split()]},
+        "status": {"conditions": [{"type": "Established", "status": "True"}]},
+    }
+    finding = installation_check._kind("mpijobs.kubeflow.org", ["v1", "v2beta1"], there)
+    assert finding is not None
+    assert finding.message == f"mpijobs.kubeflow.org {message}"
+    assert finding.fix.endswith(fix)

@@ -142,10 +142,14 @@ def _kind(name: str, versions: Iterable[str], there: Manifest | None) -> Finding
     if condition_of(there, "Established").get("status") != "True":
         return failure("kinds", f"{name} is not served", f"kubectl describe crd {name}")
     served = {each["name"] for each in there["spec"]["versions"] if each["served"]}
+    foreign, take_over = not is_ours(there), "windlass operator install --take-over"
     if missing := set(versions) - served:
-        return warning("kinds", f"{name} lacks {' and '.join(sorted(missing))}", "windlass operator install")
-    if not is_ours(there):
-        return warning("kinds", f"{name} is of another operator and has its rules", "none, if that is intended")
+        fix = f"{take_over}, once that operator is gone" if foreign else "windlass operator install"
+        by = " and is of another operator" if foreign else ""
+        return warning("kinds", f"{name} lacks {' and '.join(sorted(missing))}{by}", fix)
+    if foreign:
+        fix = f"none while that operator runs its jobs; then {take_over}"
+        return warning("kinds", f"{name} is of another operator and has its rules", fix)
     release = there["metadata"]["labels"].get(VERSION)
     if release != __version__:
         return warning("kinds", f"{name} is of release {release}, not {__version__}", "windlass operator install")

@@ -96,6 +96,20 @@ def test_an_ended_job_stays_ended_and_its_time_to_live_counts_from_its_completio
     assert not gang.has_foreign_state
 
 
+def test_an_end_before_other_conditions_is_written_as_the_last_one_which_tables_show() -> None:
+    """mpi-operator adds the condition Running to a job that has ended before it saw that the job ran."""
+    case = TakeoverCase()
+    end = condition("Succeeded", lastTransitionTime=ENDED)
+    (state,) = case.take_over(
+        condition("Created"), end, condition("Running", "False"), run_policy={"ttlSecondsAfterFinished": 600}
+    )
+    (gang,) = case.store
+    assert gang.has_unwritten_state
+    status = status_of(gang, state.status, NOON)
+    assert [each["type"] for each in status["conditions"]] == ["Created", "Running", "Succeeded"]
+    assert end.items() <= status["conditions"][-1].items()
+
+
 @pytest.mark.parametrize("written", [{}, {"completionTime": "soon"}, {"completionTime": "1970-01-01T00:00:01Z"}])
 def test_an_end_without_a_plausible_time_counts_from_its_condition_or_from_the_takeover(written: dict) -> None:
     policy = {"ttlSecondsAfterFinished": 600}
@@ -155,6 +169,27 @@ def test_a_pod_without_a_node_is_replaced_on_the_first_node_with_room() -> None:
     (state,) = case.take_over(condition("Created"))
     assert state.status.placement == Placement({"master": ("n1",), "worker": ("n3", "n3")})
     assert case.deleted == ["digits-worker-0"]
+
+
+@pytest.mark.parametrize(("full", "expected"), [([], ("n1", "n2")), (["n2"], ("n1", "n1")), (["n1", "n2"], ("n1", "n3"))])
+def test_a_failed_pod_restarts_where_there_is_room_while_the_others_go_on(full: list[str], expected: tuple) -> None:
+    """Another pod may have its node since: the whole job would have to queue again."""
+    case = TakeoverCase()
+    case.full |= set(full)
+    case.put("digits-master-0", "n1")
+    case.put("digits-worker-0", "n1")
+    case.put("digits-worker-1", "n2", phase="Failed")
+    (state,) = case.take_over(condition("Running"), startTime=STARTED)
+    assert state.status.placement == Placement({"master": ("n1",), "worker": expected})
+
+
+def test_a_job_of_which_every_pod_has_failed_is_not_new() -> None:
+    case = TakeoverCase()
+    for name in ("master-0", "worker-0", "worker-1"):
+        case.put(f"digits-{name}", "n2", phase="Failed")
+    (state,) = case.take_over(condition("Running"), startTime=STARTED)
+    assert (state.status.phase, state.status.reason) == (Phase.RUNNING, "TakenOver")
+    assert state.status.placement == Placement({"master": ("n2",), "worker": ("n2", "n2")})
 
 
 def test_a_pod_for_which_no_node_has_room_is_placed_where_it_cannot_start() -> None:

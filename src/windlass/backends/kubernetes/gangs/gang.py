@@ -23,6 +23,7 @@ from windlass.core.model.steps import job_at_step
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import selector_of
+from windlass.jobs.kubernetes.status.conditions import conditions_of, shows_state
 from windlass.jobs.kubernetes.status.foreign_status import has_ended
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
@@ -253,9 +254,12 @@ class Gang:
 
     @property
     def is_as_left(self) -> bool:
-        """Whether another operator has written the end of the job: then its status stays as that has written it."""
+        """Whether another operator has written the end of the job: then its status stays as that has written it.
+
+        One in which the end is not the last condition is written once: tables show the last one.
+        """
         is_ended = self.stored is not None and self.stored.revision == 0 and self.stored.status.phase in TERMINAL
-        return is_ended and has_ended(self.parsed.manifest)
+        return is_ended and has_ended(self.parsed.manifest) and shows_state(conditions_of(self.parsed.manifest))
 
     def takes_known_state(self) -> bool:
         """Takes the state in the known object if this controller has written it; returns False if another writer has.

@@ -4,13 +4,14 @@ A job that has ended stays ended. A job with pods on nodes runs: its pods become
 ends are judged as those of any other generation. A pod that is missing, or that no scheduler has placed yet, is one
 that was lost: it is created anew on a node that has room for it, beside the others where pods restart one by one. A job
 without any pod on a node is a new one. Pods without a node that an operator has created are deleted; those of a
-launcher's Job are left to the scheduler that they name, because the Job would create them again. `train_job_sets` has
-the rules for TrainJobs.
+launcher's Job are left to the scheduler that they name, because the Job would create them again. Of a pod that has
+failed, another pod may have the node since: if the job restarts it, it does so where there is room. `train_job_sets`
+has the rules for TrainJobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from windlass.backends.kubernetes.client.objects import Pod
@@ -62,7 +63,7 @@ class JobTakeover:
         yield from (pod for pod in self.gang_pods.pods.owned(key) if generation_of(pod) == 0)
         yield from (pod for pod in self.gang_pods.launchers.pods(key) if generation_of(pod) == 0)
 
-    def _running(self, gang: Gang, pods: Iterable[Pod]) -> Status | None:
+    def _running(self, gang: Gang, pods: Sequence[Pod]) -> Status | None:
         """Returns the status of a job with pods on nodes; None if none of them is a member."""
         slots = _slots(gang, pods)
         if not any(any(nodes) for nodes in slots.values()):
@@ -80,25 +81,27 @@ class JobTakeover:
             launched_at=started,
             started_at=started,
             running_since=started,
-            placement=self._completed(gang.id, gang.job, slots),
+            placement=self._completed(gang, slots, _slots(gang, (each for each in pods if not _has_failed(each)))),
             is_gone=False,
         )
 
-    def _completed(self, gang_id: str, job: Job, slots: Slots) -> Placement:
+    def _completed(self, gang: Gang, before: Slots, slots: Slots) -> Placement:
         """Returns a placement in which each replica without a node has one: the first with room for it.
 
-        If no node has room, it is one of the gang's: the replica cannot start there, and the gang queues again.
+        `before`: the same with the nodes of failed pods, of which each is the first for its replica. If no node has
+        room, it is one of the gang's: the replica cannot start there, and the gang queues again.
         """
-        own = list(dict.fromkeys(node for nodes in slots.values() for node in nodes if node))
+        own = [node for nodes in before.values() for node in nodes if node]
         missing: Slots = {}
         for role, nodes in slots.items():
             for index in [number for number, node in enumerate(nodes) if not node]:
-                nodes[index] = self._node_for(gang_id, job, role, missing, own)
+                first = [node for node in (before[role][index], *own) if node]
+                nodes[index] = self._node_for(gang.id, gang.job, role, missing, first)
                 missing.setdefault(role, []).append(nodes[index])
         return Placement({role: tuple(nodes) for role, nodes in slots.items()})
 
     def _node_for(self, gang_id: str, job: Job, role: str, missing: Mapping[str, list[str]], own: list[str]) -> str:
-        """Returns a node for one more replica of a role, beside those in `missing`; first those of `own`.
+        """Returns a node for one more replica of a role, beside those in `missing`; the first of `own` with room.
 
         Pods of the gang that exist count like those of others: the controller does not hold their nodes yet.
         """
@@ -108,6 +111,10 @@ class JobTakeover:
             if self.monitor.placements.fits(gang_id, job, trial, node):
                 return node
         return own[0]
+
+
+def _has_failed(pod: Pod) -> bool:
+    return pod.status.phase == "Failed"
 
 
 def _slots(gang: Gang, pods: Iterable[Pod]) -> Slots:

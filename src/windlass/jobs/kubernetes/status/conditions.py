@@ -51,6 +51,11 @@ def with_current_last(conditions: Iterable[Condition]) -> list[Condition]:
     return sorted(conditions, key=_place)
 
 
+def shows_state(conditions: Conditions) -> bool:
+    """Tells whether conditions are in that order. mpi-operator adds `Running` to an ended job that it never saw run."""
+    return with_current_last(conditions) == list(conditions)
+
+
 def _place(condition: Condition) -> tuple[bool, bool, bool]:
     kind = condition["type"]
     return kind in _STATES, kind != CREATED, condition.get("status") == "True"
