@@ -171,7 +171,9 @@ def test_a_pod_without_a_node_is_replaced_on_the_first_node_with_room() -> None:
     assert case.deleted == ["digits-worker-0"]
 
 
-@pytest.mark.parametrize(("full", "expected"), [([], ("n1", "n2")), (["n2"], ("n1", "n1")), (["n1", "n2"], ("n1", "n3"))])
+@pytest.mark.parametrize(
+    ("full", "expected"), [([], ("n1", "n2")), (["n2"], ("n1", "n1")), (["n1", "n2"], ("n1", "n3"))]
+)
 def test_a_failed_pod_restarts_where_there_is_room_while_the_others_go_on(full: list[str], expected: tuple) -> None:
     """Another pod may have its node since: the whole job would have to queue again."""
     case = TakeoverCase()
