@@ -9,6 +9,17 @@ from windlass.diagnose.failures.candidates import CauseCandidate, order_of
 from windlass.diagnose.failures.failure_rules import RuleRole
 
 _STRENGTH = {Certainty.CERTAIN: 0, Certainty.LIKELY: 1, Certainty.POSSIBLE: 2}
+_RANK_ONLY = frozenset(
+    {
+        "flight-missing-rank",
+        "flight-unmatched-transfer",
+        "flight-rank-without-dump",
+        "flight-stalled-collective",
+        "flight-group-of-unknown-members",
+        "heartbeat-rank-behind",
+    }
+)
+"""Rules that tell which rank the others wait for, and not why: every other root explains more."""
 _LATEST_PROOF_MS = 120_000
 """A cause that is reported this long after a failure did not cause it: kernels and launchers report within minutes."""
 
@@ -17,7 +28,8 @@ def rank_candidates(candidates: Sequence[CauseCandidate]) -> list[CauseCandidate
     """Candidates from the best explanation of the failure to the worst.
 
     A root precedes a consequence, an unbeaten rule a beaten one, a failure that ended the program one that it
-    survived, a certain rule a possible one, and then the earlier failure the later one.
+    survived, the reason of a wait the rank that is waited for, a certain rule a possible one, and then the earlier
+    failure the later one.
     """
     beaten = beaten_rules(candidates)
     return sorted(candidates, key=lambda each: _key(each, beaten))
@@ -39,6 +51,7 @@ def _key(candidate: CauseCandidate, beaten: set[str]) -> tuple[object, ...]:
         candidate.rule.role is not RuleRole.ROOT,
         candidate.rule.id in beaten,
         candidate.is_survived,
+        candidate.rule.id in _RANK_ONLY,
         _STRENGTH[candidate.certainty],
         order_of(candidate.first),
         candidate.rule.id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -35,14 +36,14 @@ def read_dump_files(paths: Iterable[Path]) -> DumpFiles:
     dumps: list[FlightDump] = []
     found, problems = set(), []
     paths = sorted(paths)
-    latest = max((_attempt_of(path) for path in paths), default=0)
+    attempts = _attempts_of(paths)
     for path in paths:
         try:
             data, written_ns = _read_candidate(path)
             if not data:
                 continue
             found.add(path)
-            if _attempt_of(path) == latest:
+            if attempts[path] == max(attempts.values()):
                 dumps.append(parse_dump(data, _rank_of(path), str(path), written_ns))
         except DumpError as error:
             found.add(path)
@@ -76,9 +77,12 @@ def _rank_of(path: Path) -> int:
     raise DumpError("has no rank in its name: rename it to nccl_trace_rank_N")
 
 
-def _attempt_of(path: Path) -> int:
-    found = _ATTEMPT.findall(str(path))
-    return int(found[-1]) if found else 0
+def _attempts_of(paths: Sequence[Path]) -> dict[Path, int]:
+    """Attempt by path, from the names of the folders in which the paths differ; 0 without one."""
+    folders = {path: path.absolute().parent for path in paths}
+    shared = len(Path(os.path.commonpath(folders.values())).parts) if folders else 0
+    found = {path: [_ATTEMPT.fullmatch(part) for part in folder.parts[shared:]] for path, folder in folders.items()}
+    return {path: max((int(each[1]) for each in matches if each), default=0) for path, matches in found.items()}
 
 
 def _choose(dumps: Sequence[FlightDump]) -> list[FlightDump]:

@@ -84,6 +84,18 @@ def test_the_latest_attempt_counts(tmp_path: Path) -> None:
     assert [Path(dump.source).parent.name for dump in found.dumps] == ["attempt_10"]
 
 
+def test_the_dumps_of_an_attempt_are_stale_where_a_later_one_left_none(tmp_path: Path) -> None:
+    folder = tmp_path / "attempt_77"
+    paths = [
+        write(folder / "attempt_0" / "nccl_trace_rank_0", as_pickle(CONTENT)),
+        write(folder / "attempt_1" / "0" / "stderr.log", b"a line"),
+    ]
+    assert read_dump_files(paths).dumps == []
+    assert [dump.rank for dump in read_dump_files(paths[:1]).dumps] == [0]
+    assert read_dump_files(paths).paths == {paths[0]}
+    assert read_dump_files([Path("relative.log"), paths[0]]).dumps != []
+
+
 def test_of_two_dumps_of_a_rank_the_newer_one_counts(tmp_path: Path) -> None:
     old = content([call("all_reduce", 1)], GROUPS)
     new = content([call("all_reduce", 1), call("barrier", 2, after_s=5)], GROUPS)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from recorded_calls import BEGIN_NS, DEFAULT, call, write_dumps
 from test_stacks import LOADER, SAVE
 
@@ -111,6 +112,18 @@ def test_without_recorders_the_verdict_is_no_more_than_possible(tmp_path: Path) 
     verdict = diagnosis_of(Case("nccl-laggard-rank"), tmp_path).verdict
     assert verdict is not None
     assert (verdict.rule, verdict.certainty) == ("nccl-watchdog-timeout", "possible")
+
+
+SCENARIOS = yaml.safe_load(Path(__file__).parent.with_name("scenarios.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario["name"])
+def test_the_missing_rank_is_no_reason_where_the_logs_have_one(scenario: dict[str, Any], tmp_path: Path) -> None:
+    logs = [LogSource(name, partial(io.BytesIO, "\n".join(lines).encode())) for name, lines in scenario["logs"].items()]
+    facts = read_hang_evidence(write_dumps(tmp_path, MISSING)).facts
+    alone, verdict = diagnose(Evidence(logs)).verdict, diagnose(Evidence(logs, facts=facts)).verdict
+    assert verdict is not None
+    assert alone is None or verdict.cause == alone.cause
 
 
 def diagnosis_of(case: Case, folder: Path) -> Diagnosis:
