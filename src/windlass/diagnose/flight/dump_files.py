@@ -43,7 +43,7 @@ def read_dump_files(paths: Iterable[Path]) -> DumpFiles:
             if not data:
                 continue
             found.add(path)
-            if attempts[path] == max(attempts.values()):
+            if attempts[path] in (0, max(attempts.values())):
                 dumps.append(parse_dump(data, _rank_of(path), str(path), written_ns))
         except DumpError as error:
             found.add(path)
@@ -78,11 +78,11 @@ def _rank_of(path: Path) -> int:
 
 
 def _attempts_of(paths: Sequence[Path]) -> dict[Path, int]:
-    """Attempt by path, from the names of the folders in which the paths differ; 0 without one."""
+    """Attempt by path, from 1, from the names of the folders in which the paths differ; 0 without one."""
     folders = {path: path.absolute().parent for path in paths}
     shared = len(Path(os.path.commonpath(folders.values())).parts) if folders else 0
     found = {path: [_ATTEMPT.fullmatch(part) for part in folder.parts[shared:]] for path, folder in folders.items()}
-    return {path: max((int(each[1]) for each in matches if each), default=0) for path, matches in found.items()}
+    return {path: next((int(each[1]) + 1 for each in reversed(names) if each), 0) for path, names in found.items()}
 
 
 def _choose(dumps: Sequence[FlightDump]) -> list[FlightDump]:

@@ -32,7 +32,7 @@ class HangEvidence:
 
 def read_hang_evidence(paths: Iterable[Path], expected_ranks: int | None = None) -> HangEvidence:
     """Returns the facts of dumps and rank status files among these files. `expected_ranks`: ranks of the job."""
-    paths = list(paths)
+    paths = [path for path in paths if path.is_file()]  # a pipe can be read only once
     # 1. dumps, heartbeats and stacks of the latest attempt
     files, statuses = read_dump_files(paths), read_status_files(paths)
     stacks = read_stack_files(paths, files.dumps, statuses.nodes)

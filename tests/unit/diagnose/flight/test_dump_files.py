@@ -93,7 +93,9 @@ def test_the_dumps_of_an_attempt_are_stale_where_a_later_one_left_none(tmp_path:
     assert read_dump_files(paths).dumps == []
     assert [dump.rank for dump in read_dump_files(paths[:1]).dumps] == [0]
     assert read_dump_files(paths).paths == {paths[0]}
-    assert read_dump_files([Path("relative.log"), paths[0]]).dumps != []
+    beside = write(tmp_path / "nccl_trace_rank_5", as_pickle(CONTENT))
+    assert [dump.rank for dump in read_dump_files([*paths, beside]).dumps] == [5]
+    assert [dump.rank for dump in read_dump_files([Path("relative.log"), paths[0]]).dumps] == [0]
 
 
 def test_of_two_dumps_of_a_rank_the_newer_one_counts(tmp_path: Path) -> None:

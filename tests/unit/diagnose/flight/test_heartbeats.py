@@ -1,13 +1,14 @@
 """Heartbeats of ranks that stopped: the phase of the last rank tells data loader, storage and program apart."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from recorded_calls import BEGIN_NS, call, write_dumps
 
-from windlass.diagnose.flight.facts import read_hang_evidence
+from windlass.diagnose.flight.facts import HangEvidence, read_hang_evidence
 from windlass.diagnose.flight.heartbeats import RankStatus, find_last_rank
 from windlass.diagnose.flight.status_files import read_status_files
 
@@ -108,3 +109,9 @@ def test_dumps_and_heartbeats_are_facts_with_their_evidence(tmp_path: Path) -> N
     assert late.evidence.source == str(ranks)
     assert found.paths == {*dumps, ranks}
     assert found.gaps == ["flight recorder: no dump of rank 3"]
+
+
+def test_a_pipe_is_left_to_the_reader_of_logs(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "nccl_trace_rank_0")
+    os.mkfifo(tmp_path / "ranks.json")
+    assert read_hang_evidence(tmp_path.iterdir()) == HangEvidence([], [], frozenset())
