@@ -34,6 +34,7 @@ VERBS = MappingProxyType(
         "schema": ("job_files", "Print the JSON Schema of job files, for editors"),
         "simulate": ("simulate", "Replay a trace on a simulated cluster, and compare policies"),
         "scaling": ("scaling", "Measure a job on 1, 2, 4 ranks: speed-up, efficiency"),
+        "network": ("network", "Measure the network between nodes"),
         "plan": ("plan", "Estimate memory, mesh, step time and cost of a training run"),
         "gpu": ("gpu", "Plan how workloads share GPUs: whole, MIG, MPS, time-slicing"),
         "checkpoint": ("checkpoint", "List, verify, prune and export checkpoints"),
