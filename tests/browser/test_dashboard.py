@@ -118,6 +118,15 @@ def test_a_waiting_job_shows_position_reason_holder_and_start(visit: Callable[..
     assert "Starts in" in text
 
 
+def test_the_overview_shows_what_is_allocated_now_and_over_time(visit: Callable[..., Visit]):
+    page = visit().see("/")
+    assert page.get_by_role("img", name="allocated 3 gpu, fragmented 1 gpu, idle 0 gpu, broken 0 gpu").is_visible()
+    course = page.locator("section", has_text="Course of the cluster")
+    course.locator("canvas").first.wait_for()
+    assert course.get_by_role("heading", level=3).all_inner_texts()[0].strip() == "gpu"
+    assert page.locator(".finding", has_text="hostile-4").is_visible()
+
+
 def test_a_what_if_is_answered_by_the_scheduler(visit: Callable[..., Visit]):
     signed_in = visit()
     page = signed_in.see("/jobs/waiter-3")
@@ -178,7 +187,7 @@ def test_a_reader_has_no_buttons_and_an_actor_is_asked_first(visit: Callable[...
 def test_keys_lead_through_the_pages(visit: Callable[..., Visit]):
     page = visit().see("/")
     page.keyboard.press("q")
-    page.get_by_role("heading", name="Queue", exact=True).wait_for()
+    page.get_by_role("link", name="holder-2").wait_for()
     page.keyboard.press("j")
     assert page.evaluate("document.activeElement.getAttribute('href')").startswith("/jobs/")
     page.keyboard.press("?")

@@ -135,14 +135,22 @@ class Service:
 
     async def metrics(self, name: str, filters: Filters) -> Json:
         """Stored telemetry of a job. Filters: since, until (ms), points, statistic."""
-        from windlass.server.telemetry_records.queries import job_metrics, read_span  # noqa: PLC0415 - rarely needed
+        from windlass.telemetry.frames import job_scope  # noqa: PLC0415 - rarely needed
 
-        if self._telemetry is None:
-            raise ApiError(ErrorCode.WRONG_STATE, "this controller records no telemetry")
         ids = await self.lookup.ids(name)
         if len(ids) > 1:
             raise ApiError(ErrorCode.BAD_REQUEST, f"{name} is an array", f"name one of its jobs: {ids[0]}")
-        return await asyncio.to_thread(job_metrics, self._telemetry, ids[0], read_span(filters))
+        return {"id": ids[0], **await self.series(job_scope(ids[0]), filters)}
+
+    async def series(self, scope: str, filters: Filters) -> Json:
+        """Stored telemetry of a scope: of the cluster, of a queue, of a job. Filters as for `metrics`."""
+        from windlass.server.telemetry_records.queries import read_span, stored_series  # noqa: PLC0415 - rarely needed
+
+        if self._telemetry is None:
+            raise ApiError(ErrorCode.WRONG_STATE, "this controller records no telemetry")
+        span = read_span(filters)
+        found = await asyncio.to_thread(stored_series, self._telemetry, scope, span)
+        return {"statistic": span.statistic, "series": found}
 
     def nodes(self) -> list[Json]:
         """All nodes."""

@@ -15,6 +15,7 @@ from windlass.server.dashboard.log_view import read_log
 from windlass.server.dashboard.overview import RECENT_MS, overview
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.service import Service
+from windlass.telemetry.frames import CLUSTER, queue_scope
 
 Json = dict[str, Any]
 Filters = Mapping[str, str]
@@ -42,7 +43,10 @@ class PageViews:
             "nodes": self._nodes,
             "share": self._share,
             "history": partial(self._history, filters),
+            "course": partial(self._course, CLUSTER, filters),
         }
+        if view == "course" and name:
+            return partial(self._course, queue_scope(name), filters)
         of_job: dict[str, Callable[[str, Filters], Awaitable[Any]]] = {
             "job": self._job,
             "why": self._explain,
@@ -79,6 +83,11 @@ class PageViews:
 
     async def _metrics(self, name: str, filters: Filters) -> Json:
         return await self._service.metrics(name, filters)
+
+    async def _course(self, scope: str, filters: Filters) -> Json:
+        hours = _number(filters.get("hours", "1"))
+        since = self._service.source.now() - max(1, hours) * 3_600_000
+        return await self._service.series(scope, {"since": str(since), "points": "300"})
 
     async def log(self, name: str, filters: Filters) -> Json:
         """A piece of a job's output. Filters: attempt, rank, after (JSON: offsets of the piece before)."""

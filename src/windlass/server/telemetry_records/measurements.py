@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from windlass.core.model.snapshot import Snapshot
-from windlass.core.model.status import JobState, Phase
+from windlass.core.model.status import TERMINAL, JobState, Phase
 from windlass.core.queues.share_report import QueueShare, queue_shares
 from windlass.server.progress import summarize_progress
 from windlass.telemetry.frames import CLUSTER, MetricFrame, Vector, job_scope, queue_scope, scalar
@@ -54,7 +54,9 @@ def cluster_frame(snapshot: Snapshot, states: Iterable[JobState], reasons: Mappi
         values[series_name("windlass_allocated", resource=name)] = scalar(int((capacity - free).sum()))
         values[series_name("windlass_unusable", resource=name)] = scalar(int(free[~usable].sum()))
     phases = Counter(state.status.phase for state in states)
-    values |= {series_name("windlass_jobs", phase=phase): scalar(count) for phase, count in phases.items()}
+    values |= {
+        series_name("windlass_jobs", phase=phase): scalar(phases[phase]) for phase in Phase if phase not in TERMINAL
+    }
     values |= {series_name("windlass_pending_gangs", reason=name): scalar(n) for name, n in reasons.items()}
     return MetricFrame(CLUSTER, now, values)
 

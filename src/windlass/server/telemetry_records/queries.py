@@ -51,19 +51,21 @@ def _number(parameters: Mapping[str, str], name: str, default: int) -> int:
 
 
 def job_metrics(path: Path, job_id: str, span: HistorySpan) -> Json:
-    """Stored series of a job: for each its unit, its times (ms) and its values, a list for each time.
+    """Stored series of a job, as `stored_series` returns them. Raises ApiError."""
+    return {"id": job_id, "statistic": span.statistic, "series": stored_series(path, job_scope(job_id), span)}
+
+
+def stored_series(path: Path, scope: str, span: HistorySpan) -> list[Json]:
+    """Series of a scope: for each its unit, its times (ms) and its values, a list for each time.
 
     A list has one value, or one for each rank; None: not reported. Raises ApiError.
     """
     try:
         with contextlib.closing(TelemetryStore.read(path)) as store:
-            frames = read_history(
-                store, job_scope(job_id), span.since, span.until, which=span.statistic, points=span.points
-            )
+            frames = read_history(store, scope, span.since, span.until, which=span.statistic, points=span.points)
     except StoreError as error:
         raise ApiError(ErrorCode.WRONG_STATE, str(error), "telemetry is recorded while a controller runs") from None
-    series = [_series_json(name, points) for name, points in series_of(frames).items()]
-    return {"id": job_id, "statistic": span.statistic, "series": series}
+    return [_series_json(name, points) for name, points in series_of(frames).items()]
 
 
 def _series_json(name: str, points: list[tuple[int, list[float]]]) -> Json:

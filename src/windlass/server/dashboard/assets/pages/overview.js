@@ -1,5 +1,6 @@
 import { empty, h, jobLink, stateOf } from "../dom.js";
 import { amount, clock, count, duration } from "../format.js";
+import { CourseView } from "../course.js";
 import { Table } from "../table.js";
 
 const KINDS = ["allocated", "fragmented", "idle", "broken"];
@@ -22,12 +23,15 @@ export function create({ get }) {
     ["Ran", (row) => duration(row.run_time), { num: true }],
     ["Message", (row) => row.message, { wide: true }],
   ], (row) => row.id, "Jobs that ended in the last hour");
+  const course = new CourseView("/api/course", get, "Course of the cluster");
   const waiting = h("div");
   const queueSection = h("section", {}, h("h2", {}, "Jobs by queue"), queues.element, waiting);
   const recentSection = h("section", {}, h("h2", {}, "Ended in the last hour"), recent.element);
   return {
-    elements: [h("div", { class: "head" }, h("h1", {}, "Overview")), capacity, h("div", { class: "columns" }, queueSection, findings), recentSection],
+    elements: [h("div", { class: "head" }, h("h1", {}, "Overview")), capacity, h("div", { class: "columns" }, queueSection, findings), course.element, recentSection],
+    redraw: () => course.draw(),
     async update() {
+      course.update();
       const found = await get("/api/overview");
       capacity.replaceChildren(h("h2", {}, "Capacity"), ...found.capacity.map(bar));
       queues.update(found.queues);
