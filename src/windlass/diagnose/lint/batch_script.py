@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from windlass.diagnose.lint.environment import exported_variables
+from windlass.diagnose.lint.values import Value
 from windlass.jobs.errors import Place
 from windlass.jobs.syntax.text import Text
 
@@ -69,6 +72,16 @@ class BatchScript:
     options: tuple[SbatchOption, ...]
     commands: tuple[tuple[Place, str], ...]
     """Lines after the options that are no comments, continued lines joined."""
+
+    @property
+    def env(self) -> Mapping[str, Value]:
+        """The variables that the script exports."""
+        return exported_variables(self.text.lines)
+
+    @property
+    def limits(self) -> Mapping[str, Value]:
+        """A script has no limits of resources of Kubernetes."""
+        return {}
 
     def option(self, name: str) -> SbatchOption | None:
         """The last option of a name that sbatch reads."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 
+from windlass.diagnose.lint.environment import WrittenEnvironment, written_environment
 from windlass.diagnose.lint.findings import Hit
 from windlass.diagnose.lint.pod_templates import PodTemplate, pod_templates
 from windlass.diagnose.lint.values import Value
-from windlass.jobs.cluster.cluster_file import CLUSTER
-from windlass.jobs.description.fields import JOB
 from windlass.jobs.errors import InputError, Place
 from windlass.jobs.syntax.text import Text
 from windlass.jobs.syntax.yaml_tree import ListNode, Node, Scalar, compose
@@ -22,8 +21,6 @@ _MAX_LEVELS = 96
 """Depth of a document: schemas of custom resources have 50 levels."""
 JOB_FILE, CLUSTER_FILE = "windlass-job-file", "windlass-cluster-file"
 PIPELINE, DEVICE_PLUGIN, MIG_PARTED = "kfp-pipeline", "device-plugin-config", "mig-parted-config"
-_JOB_FIELDS = frozenset(field.name for field in JOB)
-_CLUSTER_FIELDS = frozenset(field.name for field in CLUSTER)
 
 
 @dataclass(eq=False)
@@ -69,6 +66,13 @@ class Document:
     def pods(self) -> list[PodTemplate]:
         """The pod templates."""
         return pod_templates(self.kind, self.group, self.root)
+
+    @property
+    def environments(self) -> list[WrittenEnvironment]:
+        """The variables of a job of Windlass and of its roles."""
+        job = self.root if self.kind == JOB_FILE else self.spec if self.kind == "TrainingJob" else None
+        parts = [job, *job["roles"].fields.values()] if job is not None else []
+        return [written_environment(part["env"]) for part in parts]
 
     def in_file(self, hit: Hit) -> Hit:
         """A fault with its place in the file."""
@@ -175,11 +179,25 @@ def _kind(root: Value) -> str:
         return PIPELINE
     if root["mig-configs"].is_map or (root["version"].text == "v1" and names & {"sharing", "flags"}):
         return MIG_PARTED if root["mig-configs"] else DEVICE_PLUGIN
-    if names & {"command", "roles"} and 2 * len(names & _JOB_FIELDS) > len(names):
+    if names & {"command", "roles"} and 2 * len(names & _job_fields()) > len(names):
         return JOB_FILE
-    if root["nodes"].is_list and 2 * len(names & _CLUSTER_FIELDS) >= len(names):
+    if root["nodes"].is_list and 2 * len(names & _cluster_fields()) >= len(names):
         return CLUSTER_FILE
     return ""
+
+
+@cache
+def _job_fields() -> frozenset[str]:
+    from windlass.jobs.description.fields import JOB  # noqa: PLC0415 - manifests need no tables of fields
+
+    return frozenset(field.name for field in JOB)
+
+
+@cache
+def _cluster_fields() -> frozenset[str]:
+    from windlass.jobs.cluster.cluster_file import CLUSTER  # noqa: PLC0415 - imports numpy, by way of the scheduler
+
+    return frozenset(field.name for field in CLUSTER)
 
 
 def _embedded(text: Text, data: Value) -> Iterator[Document]:

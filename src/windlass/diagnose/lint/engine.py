@@ -89,7 +89,7 @@ def _finding(rule: Rule, source: str, hit: Hit) -> LintFinding:
 
 def _of_script(text: Text) -> Iterator[LintFinding]:
     script = read_script(text)
-    for rule in _rules(Subject.SCRIPT):
+    for rule in (*_rules(Subject.SCRIPT), *_rules(Subject.ENVIRONMENT)):
         for hit in rule.check(script):
             yield _finding(rule, text.source, hit)
 
@@ -104,11 +104,14 @@ def _hits(document: Document) -> Iterator[tuple[Rule, Hit]]:
         return
     for rule in _rules(Subject.DOCUMENT, document.kind):
         yield from ((rule, hit) for hit in rule.check(document))
+    for environment in document.environments:
+        for rule in _rules(Subject.ENVIRONMENT):
+            yield from ((rule, hit) for hit in rule.check(environment))
     for pod in document.pods:
         for rule in _rules(Subject.POD, document.kind):
             yield from ((rule, hit) for hit in rule.check(pod))
         for container in pod.all_containers:
-            for rule in _rules(Subject.CONTAINER, document.kind):
+            for rule in (*_rules(Subject.CONTAINER, document.kind), *_rules(Subject.ENVIRONMENT)):
                 yield from ((rule, hit) for hit in rule.check(container))
 
 

@@ -22,6 +22,8 @@ class Subject(StrEnum):
     """`pod_templates.PodTemplate`."""
     CONTAINER = "container"
     """`pod_templates.Container`."""
+    ENVIRONMENT = "environment"
+    """`environment.Environment`: the variables of a container, of a batch script, or of a job file."""
     SCRIPT = "script"
     """`batch_script.BatchScript`."""
     INPUT = "input"

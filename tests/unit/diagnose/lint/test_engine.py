@@ -57,6 +57,17 @@ def test_a_file_that_ends_too_soon_has_its_fault_in_its_last_line():
     assert (finding.place.line, finding.place.column) == (3, 19)
 
 
+def test_variables_that_a_batch_script_exports_are_checked():
+    script = "#!/bin/bash\n#SBATCH --nodes=1\nexport A=1 NCCL_DEBUG='LOUD' # NCCL_TIMEOUT=3\n# export NCCL_TIMEOUT=3\n"
+    [finding] = lint_texts([Text("job.sbatch", script)])
+    assert (finding.rule, finding.place.line, finding.place.column) == ("nccl-debug-level", 3, 24)
+
+
+def test_variables_of_a_job_file_and_of_its_roles_are_checked():
+    roles = "roles:\n  worker: {command: python a.py, env: {NCCL_TIMEOUT: 3}}\nenv: {NCCL_ASYNC_ERROR_HANDLING: 1}\n"
+    assert [each.rule for each in lint(roles)] == ["nccl-variable-invented", "torch-variable-obsolete"]
+
+
 def test_a_template_of_helm_is_named_as_one():
     [finding] = lint("apiVersion: v1\nkind: Pod\nmetadata: {{ .Values.name }}: x\n")
     assert "helm template . | windlass lint -" in finding.message

@@ -40,6 +40,13 @@ def test_a_fix_keeps_comments_line_ends_and_the_mode_of_the_file(tmp_path):
     assert list(tmp_path.iterdir()) == [file]
 
 
+def test_a_fix_of_a_script_writes_the_new_name_of_a_variable(tmp_path):
+    file = tmp_path / "job.sbatch"
+    file.write_text("#!/bin/bash\n#SBATCH --nodes=1\nexport NCCL_BLOCKING_WAIT=0  # off\n")
+    assert fix_paths([str(file)]) == 1
+    assert file.read_text().endswith("\nexport TORCH_NCCL_BLOCKING_WAIT=0  # off\n")
+
+
 def test_a_fixed_file_exits_with_0(tmp_path, capsys):
     file = tmp_path / "env.yaml"
     file.write_bytes((BROKEN / "env-value-no-text.yaml").read_bytes())

@@ -184,9 +184,21 @@ def test_another_form_of_a_fault_is_found(rule, document):
     assert rule in {each.rule for each in lint_texts([Text("a.yaml", json.dumps(document))])}
 
 
-def test_a_mig_layout_for_several_models_is_right_if_one_has_the_places():
-    layout = {"devices": "all", "mig-enabled": True, "mig-devices": {"1g.10gb": 7}}
-    assert lint_texts([Text("a.yaml", json.dumps({"version": "v1", "mig-configs": {"a": [layout]}}))]) == []
+@pytest.mark.parametrize(
+    ("devices", "fits"),
+    [
+        ({"1g.10gb": 7}, True),
+        ({"3g.20gb": 1, "4g.20gb": 1}, True),
+        ({"3g.20gb": 1, "2g.10gb": 2}, True),
+        ({"3g.20gb": 2, "1g.5gb": 1}, False),  # each of 3g takes half of the memory
+        ({"2g.10gb": 3, "1g.5gb": 1}, True),
+        ({"4g.20gb": 1, "2g.10gb": 1, "1g.5gb": 1}, True),
+    ],
+)
+def test_a_mig_layout_needs_a_place_for_each_device(devices, fits):
+    layout = {"devices": "all", "mig-enabled": True, "mig-devices": devices}
+    found = lint_texts([Text("a.yaml", json.dumps({"version": "v1", "mig-configs": {"a": [layout]}}))])
+    assert [each.rule for each in found] == ([] if fits else ["mig-layout-impossible"])
 
 
 def test_a_call_within_a_block_has_the_line_of_the_call():

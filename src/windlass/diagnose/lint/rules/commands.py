@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from types import MappingProxyType
 
+from windlass.diagnose.lint.environment import Environment
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
 from windlass.diagnose.lint.pod_templates import RAY_KINDS, Container
 from windlass.diagnose.lint.rule import Subject, rule
@@ -173,27 +174,27 @@ def torch_launch_obsolete(container: Container) -> Iterator[Hit]:
         yield container.command.hit("torch.distributed.launch was replaced by torchrun")
 
 
-@rule(RuleSeverity.WARNING, Subject.CONTAINER, fix="Write the new name.", source=_TORCH_NCCL)
-def torch_variable_obsolete(container: Container) -> Iterator[Hit]:
+@rule(RuleSeverity.WARNING, Subject.ENVIRONMENT, fix="Write the new name.", source=_TORCH_NCCL)
+def torch_variable_obsolete(environment: Environment) -> Iterator[Hit]:
     """PyTorch 2.2 renamed its variables about NCCL; the old names are deprecated."""
     for name, replacement in _RENAMED.items():
-        if name in container.env:
-            yield container.env[name]["name"].hit_value(f"{name} is now called {replacement}", replacement)
+        if name in environment.env:
+            yield environment.env[name]["name"].hit_value(f"{name} is now called {replacement}", replacement)
 
 
-@rule(RuleSeverity.INFO, Subject.CONTAINER, fix="Remove the variable.", source=_EFA)
-def efa_variable_obsolete(container: Container) -> Iterator[Hit]:
+@rule(RuleSeverity.INFO, Subject.ENVIRONMENT, fix="Remove the variable.", source=_EFA)
+def efa_variable_obsolete(environment: Environment) -> Iterator[Hit]:
     """Since libfabric 1.18 and version 1.7 of NCCL's plugin they choose this themselves; the setting is not needed."""
-    env = {name: entry["value"].text for name, entry in container.env.items()}
+    env = {name: entry["value"].text for name, entry in environment.env.items()}
     for each in obsolete_settings(env, "efa"):
-        if not each.value or EFA_RESOURCE in container.limits:
-            yield container.env[each.name]["name"].hit_value(f"{each.name}={env[each.name][:20]}: {each.why}")
+        if not each.value or EFA_RESOURCE in environment.limits:
+            yield environment.env[each.name]["name"].hit_value(f"{each.name}={env[each.name][:20]}: {each.why}")
 
 
-@rule(RuleSeverity.WARNING, Subject.CONTAINER, fix=f"Write one of {', '.join(_DEBUG_LEVELS[:4])}.", source=_NCCL)
-def nccl_debug_level(container: Container) -> Iterator[Hit]:
+@rule(RuleSeverity.WARNING, Subject.ENVIRONMENT, fix=f"Write one of {', '.join(_DEBUG_LEVELS[:4])}.", source=_NCCL)
+def nccl_debug_level(environment: Environment) -> Iterator[Hit]:
     """NCCL ignores a level that it does not know, and logs nothing."""
-    value = container.env.get("NCCL_DEBUG")
+    value = environment.env.get("NCCL_DEBUG")
     if value and value["value"] and value["value"].text.upper() not in _DEBUG_LEVELS and "$" not in value["value"].text:
         yield value["value"].hit_value(f"NCCL_DEBUG: {value['value'].text[:20]!r} is no level")
 
@@ -237,13 +238,13 @@ def cuda_visible_devices_set(container: Container) -> Iterator[Hit]:
 
 @rule(
     RuleSeverity.INFO,
-    Subject.CONTAINER,
+    Subject.ENVIRONMENT,
     fix="Remove it once the error is found.",
     source="https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars",
 )
-def cuda_launch_blocking(container: Container) -> Iterator[Hit]:
+def cuda_launch_blocking(environment: Environment) -> Iterator[Hit]:
     """Every kernel is waited for, so that computation and communication no longer overlap."""
-    value = container.env.get("CUDA_LAUNCH_BLOCKING")
+    value = environment.env.get("CUDA_LAUNCH_BLOCKING")
     if value and value["value"].text == "1":
         yield value["name"].hit("CUDA_LAUNCH_BLOCKING=1 is for debugging")
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from windlass.core.model.mig import GEOMETRIES, Geometry, Profile
 from windlass.diagnose.lint.documents import DEVICE_PLUGIN, MIG_PARTED, Document, Documents
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
 from windlass.diagnose.lint.rule import Subject, rule
@@ -17,7 +16,7 @@ _PLUGIN = "https://github.com/NVIDIA/k8s-device-plugin"
 _MIG_GUIDE = "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/"
 _PARTED = "https://github.com/NVIDIA/mig-parted"
 _RESOURCE = re.compile(r"(nvidia\.com/)?(gpu|mig-[1-7]g\.[0-9]+gb[\w.+-]*)")
-_PROFILE = re.compile(r"([1-7])(?:c\.[1-7])?g\.([0-9]+)gb([+.][a-z.+]+)?")
+_PROFILE = re.compile(r"([1-7])(?:c\.[1-7])?g\.([0-9]+)gb([-+.][a-z.+]+)?")
 _VALUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "migStrategy": ("none", "single", "mixed"),
@@ -27,6 +26,11 @@ _VALUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Flag of the device plugin → its values."""
 _SLICES_OF_GPU = 7
+_MEMORY_SLICES = 0b11111111
+_PLACES: Mapping[int, tuple[int, tuple[int, ...]]] = MappingProxyType(
+    {7: (8, (0,)), 4: (4, (0,)), 3: (4, (0, 4)), 2: (2, (0, 2, 4)), 1: (1, (0, 1, 2, 3, 4, 5, 6))}
+)
+"""Compute slices of a profile → its slices of memory, and the slices at which it may begin: the least of each size."""
 
 
 @rule(
@@ -221,26 +225,19 @@ def mig_devices_exceed_gpu(document: Document) -> Iterator[Hit]:
 def mig_layout_impossible(document: Document) -> Iterator[Hit]:
     """Devices begin at certain slices of the memory: no GPU has room for these together, so mig-parted fails."""
     for layout in _layouts(document):
-        counts = {name: count.number or 0 for name, count in layout["mig-devices"].fields.items()}
-        wanted = [name for name, count in counts.items() for _ in range(min(count, _SLICES_OF_GPU + 1))]
-        fitting = [each for each in GEOMETRIES.values() if all(_profile(each, name) for name in wanted)]
-        slices = sum(int(name[0]) for name in wanted if name[0].isdecimal())
-        is_known = wanted and fitting and slices <= _SLICES_OF_GPU
-        if is_known and not any(_is_placed(each, wanted, each.whole) for each in fitting):
-            yield layout["mig-devices"].hit(f"{', '.join(wanted)} find no places on {fitting[0].model}")
+        found = [(_PROFILE.fullmatch(name), count) for name, count in layout["mig-devices"].fields.items()]
+        sizes = [int(each[1]) for each, count in found if each for _ in range(min(count.number or 0, _SLICES_OF_GPU))]
+        if 0 < sum(sizes) <= _SLICES_OF_GPU and not _is_placed(sorted(sizes, reverse=True), _MEMORY_SLICES):
+            yield layout["mig-devices"].hit(f"devices of {', '.join(map(str, sizes))} slices find no places together")
 
 
-def _profile(geometry: Geometry, name: str) -> Profile | None:
-    return geometry.profile(f"mig-{name}")
-
-
-def _is_placed(geometry: Geometry, wanted: list[str], free: int) -> bool:
-    """Tells whether devices find places in the free slices of a GPU, each at one of the starts of its profile."""
-    if not wanted:
+def _is_placed(sizes: list[int], free: int) -> bool:
+    """Tells whether devices find places in the free slices, a mask; the starts are those of all GPUs since the A100."""
+    if not sizes:
         return True
-    profile = _profile(geometry, wanted[0])
-    places = [profile.bits(start) for start in profile.starts] if profile else []
-    return any(free & bits == bits and _is_placed(geometry, wanted[1:], free - bits) for bits in places)
+    width, starts = _PLACES.get(sizes[0], (0, ()))
+    places = [((1 << width) - 1) << start for start in starts]
+    return any(free & bits == bits and _is_placed(sizes[1:], free & ~bits) for bits in places)
 
 
 @rule(

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from windlass.core.model.mig import geometry_of
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
 from windlass.diagnose.lint.pod_templates import GPU_RESOURCES, Container, PodTemplate
 from windlass.diagnose.lint.rule import Subject, rule
@@ -16,7 +15,7 @@ from windlass.jobs.kubernetes.pods.quantities import amount
 
 _GPUS = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
 _RESOURCES = "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/"
-_MIG = re.compile(r"nvidia\.com/mig-([1-7])(c\.[1-7])?g\.([0-9]+)gb(\.(me|gfx|me\.all))*(\.shared)?")
+_MIG = re.compile(r"nvidia\.com/mig-([1-7])(c\.[1-7])?g\.([0-9]+)gb([-.](me|gfx|me\.all))*(\.shared)?")
 _MISSPELT: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(
@@ -128,7 +127,12 @@ def mig_and_whole_gpu(container: Container) -> Iterator[Hit]:
 )
 def mig_profile_of_other_gpu(pod: PodTemplate) -> Iterator[Hit]:
     """The selected GPU has no such profile, so that no node has the resource and the pod waits for ever."""
-    geometry = geometry_of(pod.spec["nodeSelector"]["nvidia.com/gpu.product"].text)
+    product = pod.spec["nodeSelector"]["nvidia.com/gpu.product"]
+    if not product:
+        return
+    from windlass.core.model.mig import geometry_of  # noqa: PLC0415 - imports numpy
+
+    geometry = geometry_of(product.text)
     for value in (each for one in pod.containers for each in one.limits.values()) if geometry else ():
         found = re.fullmatch(r"nvidia\.com/(mig-[1-7]g\.[0-9]+gb)(\.shared)?", value.name)
         if found and geometry and geometry.profile(found[1]) is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
 
+from windlass.diagnose.lint.environment import Environment
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
 from windlass.diagnose.lint.pod_templates import Container, PodTemplate
 from windlass.diagnose.lint.rule import Subject, rule
@@ -80,10 +81,10 @@ _SIMILAR = 0.92
 """Share of equal characters: one letter in twelve may differ."""
 
 
-@rule(RuleSeverity.WARNING, Subject.CONTAINER, fix="Write the name that the message shows.", source=_NCCL)
-def nccl_variable_misspelt(container: Container) -> Iterator[Hit]:
+@rule(RuleSeverity.WARNING, Subject.ENVIRONMENT, fix="Write the name that the message shows.", source=_NCCL)
+def nccl_variable_misspelt(environment: Environment) -> Iterator[Hit]:
     """NCCL ignores a variable that it does not know, so the setting has no effect."""
-    for name, entry in container.env.items():
+    for name, entry in environment.env.items():
         if name.startswith("NCCL_") and name not in _VARIABLES:
             for close in get_close_matches(name[:80], sorted(_VARIABLES), 1, _SIMILAR):
                 yield entry["name"].hit_value(f"NCCL has no {name[:60]}; it has {close}", close)
@@ -91,73 +92,73 @@ def nccl_variable_misspelt(container: Container) -> Iterator[Hit]:
 
 @rule(
     RuleSeverity.WARNING,
-    Subject.CONTAINER,
+    Subject.ENVIRONMENT,
     fix="Remove it; write the timeout in init_process_group(timeout=…), or --ddp-timeout of the trainer.",
     source=_NCCL,
 )
-def nccl_variable_invented(container: Container) -> Iterator[Hit]:
+def nccl_variable_invented(environment: Environment) -> Iterator[Hit]:
     """No version of NCCL has the variable: the timeout of collectives is an argument of PyTorch."""
-    for each in obsolete_settings(dict.fromkeys(container.env, ""), "invented"):
-        yield container.env[each.name]["name"].hit_value(f"NCCL has no {each.name}")
+    for each in obsolete_settings(dict.fromkeys(environment.env, ""), "invented"):
+        yield environment.env[each.name]["name"].hit_value(f"NCCL has no {each.name}")
 
 
-@rule(RuleSeverity.WARNING, Subject.CONTAINER, fix="Remove the variable.", source=_NCCL)
-def nccl_variable_removed(container: Container) -> Iterator[Hit]:
+@rule(RuleSeverity.WARNING, Subject.ENVIRONMENT, fix="Remove the variable.", source=_NCCL)
+def nccl_variable_removed(environment: Environment) -> Iterator[Hit]:
     """NCCL removed the variable, so that the setting has no effect; it chooses the algorithm itself."""
-    for each in obsolete_settings(dict.fromkeys(container.env, ""), "removed"):
-        yield container.env[each.name]["name"].hit_value(f"{each.name}: {each.why}")
+    for each in obsolete_settings(dict.fromkeys(environment.env, ""), "removed"):
+        yield environment.env[each.name]["name"].hit_value(f"{each.name}: {each.why}")
 
 
-@rule(RuleSeverity.INFO, Subject.CONTAINER, fix="Write the new name.", source=_NCCL)
-def nccl_variable_renamed(container: Container) -> Iterator[Hit]:
+@rule(RuleSeverity.INFO, Subject.ENVIRONMENT, fix="Write the new name.", source=_NCCL)
+def nccl_variable_renamed(environment: Environment) -> Iterator[Hit]:
     """NCCL has replaced the variable; the new one counts groups of threads, which channels follow."""
-    for each in obsolete_settings(dict.fromkeys(container.env, ""), "renamed"):
-        name = container.env[each.name]["name"]
+    for each in obsolete_settings(dict.fromkeys(environment.env, ""), "renamed"):
+        name = environment.env[each.name]["name"]
         yield name.hit_value(f"{each.name} is now called {each.replacement}", each.replacement)
 
 
 @rule(
     RuleSeverity.WARNING,
-    Subject.CONTAINER,
+    Subject.ENVIRONMENT,
     fix="Remove NCCL_NET; the plugin of the image is found by itself.",
     source="https://github.com/aws/aws-ofi-nccl",
 )
-def nccl_net_of_efa(container: Container) -> Iterator[Hit]:
+def nccl_net_of_efa(environment: Environment) -> Iterator[Hit]:
     """NCCL compares NCCL_NET with the name of its plugin, and that of EFA is Libfabric: initialization fails."""
-    value = container.env.get("NCCL_NET")
+    value = environment.env.get("NCCL_NET")
     if value and value["value"].text.lower() in ("efa", "aws", "aws-ofi-nccl"):
         yield value["value"].hit_value(f"NCCL_NET={value['value'].text}")
 
 
-@rule(RuleSeverity.INFO, Subject.CONTAINER, fix="Remove it once the error is found.", source=_NCCL)
-def debug_variable_left(container: Container) -> Iterator[Hit]:
+@rule(RuleSeverity.INFO, Subject.ENVIRONMENT, fix="Remove it once the error is found.", source=_NCCL)
+def debug_variable_left(environment: Environment) -> Iterator[Hit]:
     """The setting is for debugging, and makes every step slower."""
     for name, (wanted, effect) in _DEBUGGING.items():
-        value = container.env[name]["value"] if name in container.env else None
+        value = environment.env[name]["value"] if name in environment.env else None
         if value and value.text.upper() == wanted:
             yield value.hit_value(f"{name}={value.text} {effect}")
 
 
 @rule(
     RuleSeverity.INFO,
-    Subject.CONTAINER,
+    Subject.ENVIRONMENT,
     fix="Write the new name, if the image has a version of PyTorch that knows it.",
     source="https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html",
 )
-def flight_recorder_renamed(container: Container) -> Iterator[Hit]:
+def flight_recorder_renamed(environment: Environment) -> Iterator[Hit]:
     """PyTorch renamed the variables of its flight recorder; the old names still work."""
     for name, new in _RECORDER.items():
-        if name in container.env:
-            yield container.env[name]["name"].hit_value(f"{name} is now called {new}")
+        if name in environment.env:
+            yield environment.env[name]["name"].hit_value(f"{name} is now called {new}")
 
 
-@rule(RuleSeverity.WARNING, Subject.CONTAINER, fix="Write pairs of a known option and its value.", source=_ALLOCATOR)
-def allocator_option_unknown(container: Container) -> Iterator[Hit]:
+@rule(RuleSeverity.WARNING, Subject.ENVIRONMENT, fix="Write pairs of a known option and its value.", source=_ALLOCATOR)
+def allocator_option_unknown(environment: Environment) -> Iterator[Hit]:
     """PyTorch refuses an unknown option of its allocator as soon as it uses the GPU."""
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
-        if name not in container.env:
+        if name not in environment.env:
             continue
-        value = container.env[name]["value"]
+        value = environment.env[name]["value"]
         text = re.sub(r"\[[^]]*\]", "", value.text)
         for part in text.split(",") if "$" not in text else ():
             option = part.partition(":")[0].strip()
