@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from windlass.diagnose.diagnosis import Certainty
+from windlass.diagnose.diagnosis import CauseScope, Certainty
 from windlass.diagnose.failures.evidence import Fact
 from windlass.diagnose.failures.failure_rules import FailureRule, RuleRole
 
@@ -16,6 +16,8 @@ _WEAKER = {
     Certainty.LIKELY: Certainty.POSSIBLE,
     Certainty.POSSIBLE: Certainty.POSSIBLE,
 }
+_ENDED_WELL = frozenset({"job-completed", "training-completed"})
+"""Hints that state a good end: of the job, or of the program of one log."""
 _STALE_LINES = 300
 """Lines that a log goes on after a fact, before later facts: the program survived it."""
 
@@ -50,9 +52,11 @@ def find_candidates(
     """
     present = {fact.rule for fact, _ in facts}
     ignored = _healthy_lines(facts, rules)
+    ends = [fact for fact, _ in facts if fact.rule in _ENDED_WELL]
     by_rule: dict[str, list[tuple[Fact, int]]] = defaultdict(list)
     for fact, signature in facts:
-        if _place(fact) not in ignored or not fact.evidence.line:
+        is_proof = _place(fact) not in ignored or not fact.evidence.line
+        if is_proof and not any(_precedes(fact, end, rules[end.rule].scope) for end in ends):
             by_rule[fact.rule].append((fact, signature))
     found = []
     for id, proofs in by_rule.items():
@@ -88,6 +92,13 @@ def _place(fact: Fact) -> tuple[str, int]:
 def _healthy_lines(facts: Sequence[tuple[Fact, int]], rules: Mapping[str, FailureRule]) -> set[tuple[str, int]]:
     """Lines that a healthy run prints, as a hint says. They prove nothing."""
     return {_place(fact) for fact, _ in facts if rules[fact.rule].cause == _HEALTHY}
+
+
+def _precedes(fact: Fact, end: Fact, scope: CauseScope) -> bool:
+    """Whether a job, or the program of a log, ended well after a fact: then it is no reason of a failure."""
+    if fact.evidence.source == end.evidence.source:
+        return fact.evidence.line < end.evidence.line
+    return scope is CauseScope.JOB
 
 
 def _complete_sets(rule: FailureRule, proofs: Sequence[tuple[Fact, int]]) -> list[Fact]:

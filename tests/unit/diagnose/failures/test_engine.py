@@ -1,0 +1,153 @@
+"""The engine names the rank, the node and the cause, keeps order and clocks apart, and says what it has not seen."""
+
+import gzip
+import io
+from functools import partial
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from windlass.diagnose.diagnosis import Advice, Certainty, EvidenceLine, RootCause
+from windlass.diagnose.failures.engine import diagnose
+from windlass.diagnose.failures.evidence import Evidence, Fact, LogSource
+
+OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB."
+DISK_FULL = "OSError: [Errno 28] No space left on device: '/ckpt/step_200.pt'"
+
+
+def log(name: str, *lines: str, **known: Any) -> LogSource:
+    return LogSource(name, partial(io.BytesIO, "\n".join(lines).encode()), **known)
+
+
+def timeout_of(rank: int, seq: int = 812, clock: str = "") -> str:
+    return (
+        f"{clock}[rank{rank}]:[E ProcessGroupNCCL.cpp:607] [Rank {rank}] Watchdog caught collective operation timeout: "
+        f"WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600012 ms."
+    )
+
+
+def verdict_of(*logs: LogSource, **more: Any) -> RootCause:
+    verdict = diagnose(Evidence(logs, **more)).verdict
+    assert verdict is not None
+    return verdict
+
+
+def test_a_verdict_has_its_line_rank_and_advice() -> None:
+    verdict = verdict_of(log("rank3.log", "step 1", "step 2", OUT_OF_MEMORY))
+    assert (verdict.cause, verdict.rank, verdict.certainty) == ("cuda-out-of-memory", 3, Certainty.CERTAIN)
+    assert verdict.evidence == (EvidenceLine("rank3.log", 3, OUT_OF_MEMORY),)
+    assert verdict.text == "Rank 3 ran out of GPU memory: it asked for 2.50 GiB."
+    assert verdict.advice is Advice.STOP
+
+
+def test_without_a_known_rank_the_text_says_so() -> None:
+    assert verdict_of(log("train.log", OUT_OF_MEMORY)).text == "A rank ran out of GPU memory: it asked for 2.50 GiB."
+
+
+def test_the_rank_that_does_not_report_the_timeout_is_the_late_one() -> None:
+    verdict = verdict_of(*(log(f"rank{rank}.log", timeout_of(rank)) for rank in (0, 1, 3)), expected_ranks=4)
+    assert (verdict.cause, verdict.rank) == ("nccl-laggard-rank", 2)
+    assert "Rank 2 is the late one: all other ranks report the timeout" in verdict.text
+
+
+def test_the_last_line_of_the_late_rank_tells_what_it_was_doing() -> None:
+    reports = [log(f"rank{rank}.log", timeout_of(rank)) for rank in (0, 1, 3)]
+    saving = verdict_of(*reports, log("rank2.log", "step 811", "saving checkpoint to /ckpt/step_800"))
+    loading = verdict_of(*reports, log("rank2.log", "step 811", "data: waiting to fetch shard 17"))
+    assert (saving.cause, saving.rank) == ("storage-slow-or-hung", 2)
+    assert (loading.cause, loading.rank) == ("dataloader-stuck", 2)
+    assert loading.evidence[-1].text == "data: waiting to fetch shard 17"
+
+
+def test_the_rank_in_an_earlier_collective_is_the_late_one() -> None:
+    numbers = {0: 812, 1: 812, 2: 811, 3: 812}
+    verdict = verdict_of(*(log(f"rank{rank}.log", timeout_of(rank, seq)) for rank, seq in numbers.items()))
+    assert verdict.rank == 2
+
+
+def test_of_two_failures_of_one_strength_the_earlier_is_the_verdict() -> None:
+    first = log("rank0.log", f"2026-03-02 11:20:05 {DISK_FULL}")
+    second = log("rank1.log", f"2026-03-02 11:25:00 {OUT_OF_MEMORY}")
+    verdict = verdict_of(second, first)
+    assert verdict.cause == "disk-full"
+    assert verdict.certainty is Certainty.LIKELY
+    assert [other.cause for other in verdict.alternatives] == ["cuda-out-of-memory"]
+
+
+def test_clocks_that_are_hours_apart_are_aligned_by_a_shared_timeout() -> None:
+    ahead = log("rank0.log", timeout_of(0, clock="2026-03-02 17:20:00 "), f"2026-03-02 17:20:30 {DISK_FULL}")
+    right = log("rank1.log", f"2026-03-02 11:19:00 {OUT_OF_MEMORY}", timeout_of(1, clock="2026-03-02 11:20:00 "))
+    late = log("rank2.log", f"2026-03-02 06:20:40 {DISK_FULL}", timeout_of(2, clock="2026-03-02 06:20:00 "))
+    assert verdict_of(ahead, right, late).cause == "cuda-out-of-memory"
+
+
+def test_only_the_latest_attempt_is_explained() -> None:
+    old = log("rank0.log", OUT_OF_MEMORY, attempt=1)
+    new = log("rank0-2.log", DISK_FULL, attempt=2)
+    assert verdict_of(old, new).cause == "disk-full"
+
+
+def test_a_failure_that_the_program_survived_is_not_the_first_verdict() -> None:
+    progress = [f"step {step} loss 2.1" for step in range(1_000)]
+    verdict = verdict_of(log("rank0.log", f"warning, retried: {DISK_FULL}", *progress, OUT_OF_MEMORY))
+    assert verdict.cause == "cuda-out-of-memory"
+
+
+def test_an_absent_message_is_evidence_only_where_the_logs_are_complete() -> None:
+    refused = "DistNetworkError: The client socket has timed out after 60000ms while trying to connect to (n0, 29500)."
+    partial_logs = verdict_of(log("rank1.log", refused))
+    complete = verdict_of(log("rank1.log", refused, is_complete=True))
+    assert (partial_logs.certainty, complete.certainty) == (Certainty.POSSIBLE, Certainty.LIKELY)
+
+
+def test_a_fact_of_another_analysis_counts_like_a_line() -> None:
+    fact = Fact("dataloader-stuck", EvidenceLine("flight recorder of rank 5", 0, "in data"), {"seconds": "900"}, rank=5)
+    verdict = verdict_of(log("rank0.log", timeout_of(0)), facts=[fact])
+    assert (verdict.cause, verdict.rank) == ("dataloader-stuck", 5)
+
+
+def test_a_job_that_ended_well_has_no_verdict() -> None:
+    steps = log("stderr.log", "slurmstepd: error: Exceeded step memory limit at some point.")
+    accounting = log("sacct.log", "771204.batch      batch  COMPLETED      0:0   4194100K")
+    assert diagnose(Evidence([steps, accounting])).verdict is None
+
+
+def test_gaps_of_the_evidence_are_named() -> None:
+    broken = LogSource("rank1.log.gz", partial(io.BytesIO, gzip.compress(b"x\n" * 5_000)[:30]))
+    found = diagnose(Evidence([log("rank0.log", "step 1"), broken, log("rank2.log")], expected_ranks=4))
+    assert found.verdict is None
+    assert set(found.unseen) == {
+        "rank1.log.gz: the compressed file is truncated or damaged; what precedes it was read",
+        "rank2.log: empty",
+        "no line of 1 of 4 ranks: 3",
+    }
+
+
+def test_a_missing_file_is_a_gap() -> None:
+    def refuse() -> io.BytesIO:
+        raise PermissionError(13, "Permission denied")
+
+    assert diagnose(Evidence([LogSource("a.log", refuse)])).unseen == [
+        "a.log: reading failed (Permission denied); what precedes it was read"
+    ]
+
+
+def test_secrets_are_masked_unless_they_are_asked_for() -> None:
+    source = log("rank0.log", f"{OUT_OF_MEMORY} (token=hf_abcdefghijklmnop)")
+    masked, shown = diagnose(Evidence([source])), diagnose(Evidence([source]), show_secrets=True)
+    assert "hf_abcdefghijklmnop" not in str(masked)
+    assert "hf_abcdefghijklmnop" in str(shown)
+
+
+def test_colours_and_progress_bars_do_not_hide_a_message() -> None:
+    line = "\x1b[31m[rank1]: torch.\x1b[1mOutOfMemoryError\x1b[0m: CUDA out of memory. Tried to allocate 1.00 GiB."
+    verdict = verdict_of(log("train.log", "epoch 1: 10 %\repoch 1: 20 %\r" + line))
+    assert (verdict.cause, verdict.rank, verdict.evidence[0].line) == ("cuda-out-of-memory", 1, 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.binary(max_size=600), max_size=4))
+def test_no_bytes_make_the_engine_fail(contents: list[bytes]) -> None:
+    logs = [LogSource(f"rank{rank}.log", partial(io.BytesIO, content)) for rank, content in enumerate(contents)]
+    diagnose(Evidence(logs, expected_ranks=4))
