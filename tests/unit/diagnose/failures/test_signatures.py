@@ -37,7 +37,7 @@ def test_the_values_of_a_match_are_those_of_its_groups() -> None:
     assert match.values == {"seconds": "900"}
 
 
-def test_what_a_rule_matches_after_a_prefix_may_match_with_it() -> None:
+def test_a_message_bound_to_the_start_of_a_line_may_match_after_a_prefix() -> None:
     for prefix in (b"[rank0]: ", b"[1,3]<stderr>:", b"2026-03-02T11:20:05Z ", b"7: ", b"worker-1: "):
         assert every_signature().may_match(prefix + b"Killed")
 

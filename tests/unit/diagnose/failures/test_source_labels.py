@@ -28,6 +28,6 @@ def test_labels_of_a_name(name: str, labels: tuple[int | None, str | None, int |
     assert (found.rank, found.node, found.attempt) == labels
 
 
-def test_what_the_maker_of_a_source_knows_wins_over_its_name() -> None:
+def test_labels_that_the_maker_of_a_source_gives_win_over_its_name() -> None:
     found = label_source(LogSource("rank3.log", partial(io.BytesIO, b""), rank=7, node="gpu1", attempt=2))
     assert (found.rank, found.node, found.attempt) == (7, "gpu1", 2)
