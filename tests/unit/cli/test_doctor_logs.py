@@ -62,8 +62,8 @@ def test_standard_input_is_read(monkeypatch, capsys):
     assert "```text\n-:1: [rank3]: torch.OutOfMemoryError" in report
 
 
-def test_a_path_that_does_not_exist_is_a_usage_error(capsys):
-    assert main(["doctor", "/no/such/file.log"]) == ExitCode.USAGE
+def test_a_path_that_does_not_exist_is_a_usage_error(failed, capsys):
+    assert main(["doctor", str(failed), "/no/such/file.log"]) == ExitCode.USAGE
     assert "/no/such/file.log does not exist\nname a file, a folder, or - for standard input" in capsys.readouterr().err
 
 
