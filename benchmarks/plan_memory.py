@@ -36,6 +36,11 @@ CASES = (
     ("layers=8,width=512,heads=8,ffn=1408,vocab=8192", 512, 16, "bf16", "none"),
     ("mlp", 0, 4096, "fp32", "none"),
     ("encoder", 0, 8, "fp32", "none"),
+    # chosen after the terms of the estimate
+    ("layers=4,width=1024,heads=8,kv_heads=2,ffn=4096,vocab=32000", 512, 4, "bf16", "full"),
+    ("layers=10,width=640,heads=10,ffn=1792,vocab=50304", 256, 4, "fp32", "none"),
+    ("convolutions", 0, 24, "fp32", "none"),
+    ("post-norm encoder", 0, 4, "fp32", "none"),
 )
 STEPS = 3
 
@@ -92,7 +97,28 @@ def encoder() -> nn.Module:
     return nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
 
 
-MODULES = {"mlp": (mlp, "2048"), "encoder": (encoder, "512x512")}
+def convolutions() -> nn.Module:
+    layers: list[nn.Module] = []
+    before = 3
+    for width in (64, 128, 256, 512):
+        for channels in (before, width):
+            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()]
+        layers.append(nn.MaxPool2d(2))
+        before = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000))
+
+
+def post_norm_encoder() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(384, 6, 1536, dropout=0.0, batch_first=True)
+    return nn.TransformerEncoder(layer, 8, enable_nested_tensor=False)
+
+
+MODULES = {
+    "mlp": (mlp, "2048"),
+    "encoder": (encoder, "512x512"),
+    "convolutions": (convolutions, "3x64x64"),
+    "post-norm encoder": (post_norm_encoder, "256x384"),
+}
 
 
 def model_size(name: str, length: int, precision: str) -> ModelSize:

@@ -119,3 +119,47 @@ def test_the_verb_prints_the_plan_with_assumptions_and_cost(capsys):
 def test_the_verb_refuses_a_module_without_the_shape_of_its_input(capsys):
     assert main(["plan", "model.py:build"]) == 2
     assert "--input" in capsys.readouterr().err
+
+
+def test_a_faster_mesh_after_the_first_that_fits_is_named():
+    plan = plan_training(llama(6144), Request(H100, 1))
+    rates = [each.time.tokens_per_second for each in plan.faster]
+    assert str(plan.step.degrees) == "dp=2,fsdp=4"
+    assert [str(each.step.degrees) for each in plan.faster] == ["fsdp=8"]
+    assert min(rates) > plan.time.tokens_per_second
+
+
+def test_a_model_that_does_not_fit_is_refused_with_a_number_of_nodes_that_suffices():
+    shape = parse_sizes("layers=80,width=8192,heads=64,kv_heads=8,ffn=28672,vocab=128256")
+    model = size_decoder(shape, 4096, "bf16", "70b")
+    with pytest.raises(PlanError) as raised:
+        plan_training(model, Request(H100, 1))
+    nodes = int(str(raised.value).rpartition("-N ")[2])
+    assert plan_training(model, Request(H100, nodes)).memory.peak <= Request(H100, nodes).room
+    with pytest.raises(PlanError):
+        plan_training(model, Request(H100, nodes // 2))
+
+
+def test_a_sample_that_no_number_of_nodes_holds_is_refused_with_another_fix():
+    shape = parse_sizes(LLAMA_8B)
+    with pytest.raises(PlanError, match="more such nodes do not help"):
+        plan_training(size_decoder(shape, 1_000_000, "bf16", "long"), Request(H100, 1))
+
+
+@pytest.mark.parametrize(
+    "config", [{"architectures": ["BertForMaskedLM"]}, {"architectures": ["ViTModel"]}, {"is_encoder_decoder": True}]
+)
+def test_a_configuration_of_no_decoder_is_refused(config):
+    with pytest.raises(PlanError, match=r"no decoder; name a module as file\.py:name instead"):
+        _decoder_of({**CONFIG, **config}, "config.json")
+
+
+def test_shared_experts_count_and_unmodelled_fields_are_named():
+    config = {**CONFIG, "n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1, "kv_lora_rank": 512}
+    shape, _ = _decoder_of(config, "config.json")
+    assert (shape.experts, shape.active, shape.unmodelled) == (9, 3, ("kv_lora_rank",))
+
+
+def test_a_missing_configuration_is_refused_with_what_can_be_named(tmp_path):
+    with pytest.raises(PlanError, match=r"No such file or directory; name a config.json, its folder, file.py:name"):
+        read_decoder(tmp_path / "none.json")

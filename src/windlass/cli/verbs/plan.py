@@ -132,4 +132,9 @@ def _lines(answer: dict[str, Any]) -> list[str]:
         price = f", price {cost['price']:,.0f}" if cost["price"] is not None else ""
         lines.append(f"run {cost['hours']:,.1f} h, {cost['gpu_hours']:,.0f} GPU hours{price}")
     lines += [f"not {each['mesh']}: {each['why']}" for each in answer["rejected"]]
+    lines += [
+        f"faster, and less simple: --mesh {each['mesh']}, micro-batch {each['micro_batch']}, recomputation "
+        f"{each['recompute']}: {each['tokens_per_second']:,.0f} tokens/s"
+        for each in answer["faster"]
+    ]
     return [*lines, "assumptions:", *(f"  {each}" for each in answer["assumptions"])]

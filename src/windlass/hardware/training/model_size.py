@@ -38,6 +38,8 @@ class ModelSize:
     tokens: int
     width: int
     value_bytes: int
+    unmodelled: tuple[str, ...] = ()
+    """Fields of the configuration that the sizes leave out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class Decoder:
     tied: bool
     experts: int = 1
     active: int = 1
+    unmodelled: tuple[str, ...] = ()
 
     @property
     def attention_parameters(self) -> int:
@@ -113,6 +116,7 @@ def size_decoder(shape: Decoder, length: int, precision: str, name: str) -> Mode
         tokens=length,
         width=shape.width,
         value_bytes=value,
+        unmodelled=shape.unmodelled,
     )
 
 
@@ -121,7 +125,10 @@ def read_decoder(path: Path) -> tuple[Decoder, int]:
     file = path / "config.json" if path.is_dir() else path
     try:
         config = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except OSError as error:
+        fix = "name a config.json, its folder, file.py:name, or sizes such as layers=32,width=4096,heads=32"
+        raise PlanError(f"{file}: no configuration of a model: {error.strerror}; {fix}") from None
+    except ValueError as error:
         raise PlanError(f"{file}: no configuration of a model: {error}") from None
     if not isinstance(config, dict):
         raise PlanError(f"{file}: no configuration of a model: not a JSON object")
@@ -129,7 +136,25 @@ def read_decoder(path: Path) -> tuple[Decoder, int]:
     return _decoder_of(text if isinstance(text, dict) else config, str(file))
 
 
+_UNMODELLED = ("kv_lora_rank", "first_k_dense_replace", "mlp_only_layers")
+"""Fields of layers that are not all alike, or of latent attention."""
+_DECODERS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+"""Ends of the names of architectures that generate text."""
+
+
+def _check_decoder(config: Mapping[str, Any], file: str) -> None:
+    """Raises PlanError for an encoder, or an encoder with a decoder: their sizes differ from a decoder's."""
+    named = config.get("architectures")
+    names = [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
+    is_other = bool(names) and not any(each.endswith(_DECODERS) for each in names)
+    if config.get("is_encoder_decoder") is True or is_other:
+        kind = ", ".join(names) or "an encoder with a decoder"
+        raise PlanError(f"{file}: {kind}: no decoder; name a module as file.py:name instead")
+
+
 def _decoder_of(config: Mapping[str, Any], file: str) -> tuple[Decoder, int]:
+    _check_decoder(config, file)
+    shared = _number(config, file, "n_shared_experts", "num_shared_experts", default=0)
     width = _number(config, file, "hidden_size", "n_embd", "d_model")
     heads = _number(config, file, "num_attention_heads", "n_head", "n_heads")
     old = "n_embd" in config  # GPT-2 and its relatives: no gate, head tied to the embedding, inner width 4 d
@@ -143,8 +168,9 @@ def _decoder_of(config: Mapping[str, Any], file: str) -> tuple[Decoder, int]:
         vocab=_number(config, file, "vocab_size"),
         gated=not old and str(config.get("hidden_act", "silu")) in {"silu", "swish", "gelu_pytorch_tanh"},
         tied=bool(config.get("tie_word_embeddings", old)),
-        experts=_number(config, file, "num_local_experts", "num_experts", "n_routed_experts", default=1),
-        active=_number(config, file, "num_experts_per_tok", default=1),
+        experts=_number(config, file, "num_local_experts", "num_experts", "n_routed_experts", default=1) + shared,
+        active=_number(config, file, "num_experts_per_tok", default=1) + shared,
+        unmodelled=tuple(name for name in _UNMODELLED if config.get(name)),
     ), _number(config, file, "max_position_embeddings", "n_positions", default=4096)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from windlass.hardware.errors import PlanError
 from windlass.hardware.training.memory import RECOMPUTATION, Memory, Step, estimate_memory
@@ -58,35 +58,77 @@ class Request:
         return int(self.machine.gpu.memory * USABLE) - FRAMEWORK
 
 
+class PlannedStep(NamedTuple):
+    """A step that fits, and what it takes."""
+
+    step: Step
+    memory: Memory
+    time: StepEstimate
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """A step that fits, what it takes, and the meshes that were considered before it with the reason against each."""
+    """The chosen step, the meshes before it with the reason against each, and faster steps on less simple meshes."""
 
     step: Step
     memory: Memory
     time: StepEstimate
     rejected: tuple[tuple[str, str], ...]
+    faster: tuple[PlannedStep, ...] = ()
+
+
+_FASTER = 1.02
+"""Ratio of throughputs from which another mesh is named."""
+_MOST_NODES = 4096
 
 
 def plan_training(model: ModelSize, request: Request) -> TrainingPlan:
     """Returns the fastest step on the first mesh that holds the model. Raises PlanError if none does."""
     rejected: list[tuple[str, str]] = []
+    fitting: list[PlannedStep] = []
     for degrees in _meshes(request):
-        fitting, least = [], 0
-        for step in _steps(degrees, request):
-            memory = estimate_memory(model, step)
-            least = min(least or memory.peak, memory.peak)
-            if memory.peak <= request.room:
-                fitting.append((step, memory, estimate_step(model, step, *_machine(request))))
-        if fitting:
-            best = max(fitting, key=lambda found: (found[2].tokens_per_second, -found[1].peak))
-            return TrainingPlan(*best, tuple(rejected))
-        reason = f"needs {format_gib(least)}" if least else "the batch is no multiple of its data ranks"
-        rejected.append((str(degrees), reason))
-    raise PlanError(
-        f"{model.name} does not fit: each of {request.ranks} {request.machine.gpu.name} has {format_gib(request.room)} "
-        f"for tensors\n" + "; ".join(f"mesh {mesh}: {why}" for mesh, why in rejected)
-    )
+        best, least = _best_step(model, request, degrees)
+        if best:
+            fitting.append(best)
+        elif not fitting:
+            reason = f"needs {format_gib(least)}" if least else "the batch is no multiple of its data ranks"
+            rejected.append((str(degrees), reason))
+    if not fitting:
+        raise PlanError(
+            f"{model.name} does not fit: each of {request.ranks} {request.machine.gpu.name} has "
+            f"{format_gib(request.room)} for tensors\n"
+            + "; ".join(f"mesh {mesh}: {why}" for mesh, why in rejected)
+            + _sufficient_nodes(model, request)
+        )
+    chosen, *others = fitting
+    least_rate = chosen.time.tokens_per_second * _FASTER
+    faster = [each for each in others if each.time.tokens_per_second >= least_rate]
+    return TrainingPlan(*chosen, tuple(rejected), tuple(faster))
+
+
+def _best_step(model: ModelSize, request: Request, degrees: Degrees) -> tuple[PlannedStep | None, int]:
+    """Returns the fastest step of a mesh that fits, and the least memory that a step of it needs; 0 without steps."""
+    fitting, least = [], 0
+    for step in _steps(degrees, request):
+        memory = estimate_memory(model, step)
+        least = min(least or memory.peak, memory.peak)
+        if memory.peak <= request.room:
+            fitting.append(PlannedStep(step, memory, estimate_step(model, step, *_machine(request))))
+    best = max(fitting, key=lambda found: (found.time.tokens_per_second, -found.memory.peak), default=None)
+    return best, least
+
+
+def _sufficient_nodes(model: ModelSize, request: Request) -> str:
+    """Returns a line with a number of nodes that holds the model: the requested one, doubled as often as necessary."""
+    if request.mesh != AUTO or request.global_batch:
+        return ""
+    nodes = request.nodes * 2
+    while nodes <= _MOST_NODES:
+        larger = dataclasses.replace(request, nodes=nodes)
+        if any(_best_step(model, larger, degrees)[0] for degrees in _meshes(larger)):
+            return f"\nit fits on {nodes} such nodes: -N {nodes}"
+        nodes *= 2
+    return "\nmore such nodes do not help: choose a GPU with more memory, or a shorter --length"
 
 
 def _machine(request: Request) -> tuple[GpuNode, str, float]:
@@ -139,6 +181,12 @@ def assumptions(request: Request) -> list[str]:
     ]
 
 
+def _unmodelled(model: ModelSize) -> list[str]:
+    if not model.unmodelled:
+        return []
+    return [f"not modelled, so that parameters and memory are approximate: {', '.join(model.unmodelled)}"]
+
+
 def plain_plan(model: ModelSize, request: Request, plan: TrainingPlan) -> dict[str, Any]:
     """Returns the plan as plain values, for JSON and YAML. Sizes are bytes, times seconds."""
     step, time = plan.step, plan.time
@@ -158,7 +206,17 @@ def plain_plan(model: ModelSize, request: Request, plan: TrainingPlan) -> dict[s
         | {"parts": dict(plan.memory.parts)},
         "step": {**dataclasses.asdict(time), "seconds": time.seconds},
         "rejected": [{"mesh": mesh, "why": why} for mesh, why in plan.rejected],
-        "assumptions": assumptions(request),
+        "faster": [
+            {
+                "mesh": str(each.step.degrees),
+                "micro_batch": each.step.micro_batch,
+                "recompute": each.step.recompute,
+                "peak": each.memory.peak,
+                "tokens_per_second": each.time.tokens_per_second,
+            }
+            for each in plan.faster
+        ],
+        "assumptions": assumptions(request) + _unmodelled(model),
     }
 
 
