@@ -21,6 +21,7 @@ from windlass.cli.target import OnOption, StateOption, record_source, warn_if_of
 from windlass.cli.terminal.report_format import ReportFormat, ReportFormatOption, print_report
 from windlass.cli.verbs.operator_run import ContextOption, KubeconfigOption, access_to
 from windlass.diagnose.host.checklist import check_host
+from windlass.diagnose.host.readers.files import is_machine
 from windlass.diagnose.host.readers.host_reader import read_host
 from windlass.diagnose.host.readers.live_calls import MOUNTED
 from windlass.diagnose.steps import CheckStep, is_wrong
@@ -174,6 +175,8 @@ def host(
     Nothing is changed. Every step is ok, not there, not visible from here, a warning, or wrong; the last two print
     the fix. Exits with 1 if a step is wrong.
     """
+    if not is_machine(root):
+        raise UsageError(f"--root {root} has neither proc nor sys: name the folder at which the machine's / is mounted")
     folders = ("/", tempfile.gettempdir(), str(Path.home()), os.environ.get("WINDLASS_STATE", "/"))
     facts = read_host(root, MOUNTED if root != Path("/") else None, folders, os.environ)
     steps = check_host(facts)

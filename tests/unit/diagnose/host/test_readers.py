@@ -137,8 +137,14 @@ def test_the_verb_runs_on_this_machine(capfd):
     assert {step["area"] for step in report["steps"]} >= {"pci", "driver", "gpu", "container", "network", "system"}
 
 
+def test_a_root_without_a_machine_is_one_clear_error(tmp_path, capsys):
+    assert main(["doctor", "host", "--root", str(tmp_path / "missing")]) == 2
+    assert "has neither proc nor sys: name the folder" in capsys.readouterr().err
+
+
 def test_the_verb_judges_another_root(tmp_path, capfd):
     (tmp_path / "etc").mkdir()
+    (tmp_path / "proc").mkdir()
     (tmp_path / "etc/hostname").write_text("n7\n")
     code = main(["doctor", "host", "--root", str(tmp_path), "-o", "markdown"])
     out = capfd.readouterr().out

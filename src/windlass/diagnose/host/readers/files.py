@@ -38,6 +38,11 @@ def children(folder: Path) -> list[Path]:
         return []
 
 
+def is_machine(root: Path) -> bool:
+    """Returns whether the file systems of a machine are mounted below a folder."""
+    return (root / "proc").is_dir() or (root / "sys").is_dir()
+
+
 def link_name(path: Path) -> str:
     """Returns the last part of a link's target, or of the name in a plain file; "" if there is neither."""
     try:
