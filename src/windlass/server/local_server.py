@@ -115,7 +115,7 @@ class LocalServer:
 
     async def _diagnose(self, state: JobState) -> DiagnosedCause:
         details = await self.service.job(state.id)
-        request = local_evidence(self.backend.paths, details, state.status.generation)
+        request = local_evidence(self.backend.paths, details, state.status.failed_generation)
         return await diagnose_in_process(request, ProcessLimits())
 
     def _trouble(self, text: str) -> None:

@@ -74,9 +74,18 @@ def test_an_elastic_job_is_shown_with_its_range_and_size(daemon, made, windlass)
 def test_history(listed, windlass):
     ran = windlass("history")
     head, first, second = table(ran.out)
-    assert head == ["JOB", "STATE", "EXIT", "SUBMITTED", "ENDED", "WAITED", "RAN", "ATTEMPTS", "REASON"]
-    assert [first[0], first[1], first[2], *first[-4:]] == ["digits-1", "Failed", "3", "s", "1m04s", "1", "ExitCode"]
-    assert [second[2], *second[-5:]] == ["0", "40", "ms", "1h00m", "1", "Succeeded"]
+    assert head == ["JOB", "STATE", "EXIT", "SUBMITTED", "ENDED", "WAITED", "RAN", "ATTEMPTS", "REASON", "VERDICT"]
+    assert [first[0], first[1], first[2], *first[-5:]] == [
+        "digits-1",
+        "Failed",
+        "3",
+        "s",
+        "1m04s",
+        "1",
+        "ExitCode",
+        "-",
+    ]
+    assert [second[2], *second[-6:]] == ["0", "40", "ms", "1h00m", "1", "Succeeded", "-"]
 
 
 def test_a_job_that_was_preempted_ran_only_while_it_held_nodes(daemon, made, windlass):

@@ -63,7 +63,7 @@ def test_the_core_has_the_words_of_the_diagnosis() -> None:
     ("events", "expected"),
     [
         ([FAILED], False),  # its processes are being stopped
-        ([FAILED, GangGone(1)], False),  # it has started again at once
+        ([FAILED, GangGone(1)], True),  # and it has started again at once
         ([NodeLost("n1"), GangGone(1)], True),
         ([Preempt("for k"), GangGone(1)], True),
         ([NodeLost("n1"), GangGone(1), Diagnosed(BAD_NODE)], False),

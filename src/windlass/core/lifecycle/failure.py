@@ -148,12 +148,15 @@ def is_failed_launch(failure: Failure) -> bool:
     return failure.reason in _FAILED_LAUNCHES
 
 
+def ended_by_failure(status: Status) -> bool:
+    """Whether a generation that is gone has failed: it was not stopped by a request or for another size."""
+    failure = status.last_failure
+    return failure is not None and status.reason == failure.reason and not is_failed_launch(failure)
+
+
 def needs_diagnosis(status: Status) -> bool:
-    """Whether the newest attempt has failed, no process of it is left, and no diagnosis of it has ended."""
-    failure, known = status.last_failure, status.diagnosis
-    if failure is None or not status.is_gone or status.generation == 0 or is_failed_launch(failure):
-        return False
-    return status.reason == failure.reason and (known is None or known.generation < status.generation)
+    """Whether no diagnosis of the newest failed attempt has ended."""
+    return status.failed_generation > (0 if status.diagnosis is None else status.diagnosis.generation)
 
 
 def verdict_wait(status: Status, policy: RestartPolicy) -> int:

@@ -41,6 +41,7 @@ from windlass.core.lifecycle.failure import (
     classify_exit,
     count_failure,
     describe_exhausted_limit,
+    ended_by_failure,
     gives_nodes_back,
     make_failure,
     verdict_wait,
@@ -229,10 +230,12 @@ def on_gang_gone(state: JobState, event: GangGone, now: int) -> Outcome:
     if after.status.target is None:
         failure = make_failure(VANISHED, "all members vanished unseen", now)
         after, _nothing_left_to_stop = _lost_generation(after, failure, now)
-        if after.status.target is Target.RESTART:
-            # by a timer that is due now: until then the gang can still learn that one of its nodes is closed
-            wait = backoff(after.status.backoff_step, after.job.restart)
-            return wait_for_restart(after, now, max(wait, verdict_wait(after.status, after.job.restart)))
+    if ended_by_failure(after.status):
+        after = change_status(after, failed_generation=after.status.generation)
+    if state.status.target is None and after.status.target is Target.RESTART:
+        # by a timer that is due now: until then the gang can still learn that one of its nodes is closed
+        wait = backoff(after.status.backoff_step, after.job.restart)
+        return wait_for_restart(after, now, max(wait, verdict_wait(after.status, after.job.restart)))
     return become_target(_avoid_slow_nodes(after, event.unstarted, now), now)
 
 

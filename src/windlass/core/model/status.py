@@ -170,6 +170,8 @@ class Status:
     waits_for: tuple[str, ...] = ()
     """Jobs that must end first (`--after`)."""
     last_failure: Failure | None = None
+    failed_generation: int = 0
+    """Newest generation that has ended by a failure, and of which no process is left."""
     diagnosis: DiagnosedCause | None = None
     """Verdict on the newest attempt that was diagnosed."""
 

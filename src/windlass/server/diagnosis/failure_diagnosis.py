@@ -44,12 +44,14 @@ class FailureDiagnosis(Observer):
     def add(self, states: Iterable[JobState]) -> None:
         """Notes the attempts among these whose diagnosis is missing."""
         for state in states:
-            key = (state.id, state.status.generation)
+            key = (state.id, state.status.failed_generation)
             if needs_diagnosis(state.status) and key not in self._running and key not in self._told:
                 self._waiting[key] = state
         while len(self._waiting) > _MAX_WAITING:
             state = self._waiting.pop(next(iter(self._waiting)))
-            self._tell(state, failed_diagnosis(state.status.generation, f"more than {_MAX_WAITING} failures at a time"))
+            self._tell(
+                state, failed_diagnosis(state.status.failed_generation, f"more than {_MAX_WAITING} failures at a time")
+            )
         self._start()
 
     async def close(self) -> None:
@@ -75,11 +77,11 @@ class FailureDiagnosis(Observer):
         try:
             cause = await self._diagnose(state)
         except Exception as error:  # noqa: BLE001 - a job's evidence must not end the controller
-            cause = failed_diagnosis(state.status.generation, str(error) or type(error).__name__)
+            cause = failed_diagnosis(state.status.failed_generation, str(error) or type(error).__name__)
         self._tell(state, cause)
 
     def _tell(self, state: JobState, cause: DiagnosedCause) -> None:
-        self._told[state.id, state.status.generation] = None
+        self._told[state.id, cause.generation] = None
         while len(self._told) > _MAX_WAITING:
             del self._told[next(iter(self._told))]
         self._report(JobEvent(state.id, Diagnosed(cause)))

@@ -22,12 +22,15 @@ def record_texts(details: Json, attempt: int) -> list[LoggedText]:
 
     `details`: all details of the job (`windlass.server.views.job_details`).
     """
+    ends = list(_rank_ends(details, attempt))
+    known = [end.text.rstrip() for end in ends]
     told = [*_history_lines(details["transitions"], attempt), *_failure_lines(details["status"], attempt)]
     lines: dict[str, str] = {}
     for at, message in told:
-        lines.setdefault(message, f"{_moment(at)} {message}")
+        if not any(end in message for end in known):  # the end of a rank is evidence about that rank
+            lines.setdefault(message, f"{_moment(at)} {message}")
     record = [LoggedText(f"record of {details['id']}", "\n".join(lines.values()) + "\n")] if lines else []
-    return record + list(_rank_ends(details, attempt))
+    return record + ends
 
 
 def _history_lines(transitions: Sequence[Json], attempt: int) -> Iterator[tuple[int, str]]:
@@ -41,7 +44,7 @@ def _history_lines(transitions: Sequence[Json], attempt: int) -> Iterator[tuple[
 
 def _failure_lines(status: Json, attempt: int) -> Iterator[tuple[int, str]]:
     failure = status.get("last_failure")
-    if failure and attempt == status["generation"]:
+    if failure and attempt == status.get("failed_generation"):
         yield failure["at"], f"{failure['reason']}: {failure['message']}"
 
 

@@ -35,14 +35,14 @@ class AttemptDiagnosis:
     recorder: HistoryRecorder
 
     async def diagnose(self, state: JobState) -> DiagnosedCause:
-        """Returns the verdict on the newest attempt of a job. Raises DiagnosisError, ApiError, BackendError."""
+        """Returns the verdict on the newest failed attempt of a job. Raises DiagnosisError, ApiError, BackendError."""
         await self.recorder.wait_for_logs(state.id)
         details = await self.service.job(state.id)
         try:
             logs: Sequence[StoredLog] | None = await self.records.logs(state.id)
         except HistoryError:
             logs = None
-        return await diagnose_in_process(cluster_evidence(details, logs, state.status.generation), _LIMITS)
+        return await diagnose_in_process(cluster_evidence(details, logs, state.status.failed_generation), _LIMITS)
 
 
 def cluster_evidence(details: Mapping[str, Any], logs: Sequence[StoredLog] | None, attempt: int) -> EvidenceRequest:

@@ -34,6 +34,7 @@ DETAILS = {
     "spec": {"launcher": "plain"},
     "status": {
         "generation": 2,
+        "failed_generation": 2,
         "last_failure": {"reason": "Signal", "message": "rank 1 killed by SIGKILL", "at": NOON},
     },
     "transitions": [
@@ -57,7 +58,6 @@ def test_the_record_has_the_attempt_and_no_other_verdict() -> None:
     lines = record.text.splitlines()
     assert [line.partition(" ")[2] for line in lines] == [
         "Admitted: starting on n0",
-        "Signal: rank 1 killed by SIGKILL",
     ]
     assert lines[0].startswith("2023-11-14T22:13:20.000Z ")
     assert [(end.rank, end.node, end.text) for end in ends] == [

@@ -15,7 +15,7 @@ FAILURE = Failure(FailureClass.USER, "ExitCode", "rank 0 exited with code 1", 5)
 
 
 def failed(name: str, generation: int = 1) -> JobState:
-    status = Status(phase=Phase.FAILED, reason="ExitCode", generation=generation, last_failure=FAILURE)
+    status = Status(phase=Phase.FAILED, reason="ExitCode", failed_generation=generation, last_failure=FAILURE)
     return JobState(f"{name}-1", 1, Job(name, (Role(),)), status)
 
 
@@ -41,7 +41,7 @@ def run(
 
 
 async def found(state: JobState) -> DiagnosedCause:
-    return DiagnosedCause(state.status.generation, "cause", "rule")
+    return DiagnosedCause(state.status.failed_generation, "cause", "rule")
 
 
 def test_each_failed_attempt_gets_one_verdict() -> None:
@@ -54,7 +54,7 @@ def test_each_failed_attempt_gets_one_verdict() -> None:
 
 
 def test_states_without_a_failure_or_with_a_verdict_are_left_alone() -> None:
-    cancelled = replace(failed("a"), status=replace(failed("a").status, reason="Cancelled"))
+    cancelled = replace(failed("a"), status=replace(failed("a").status, reason="Cancelled", failed_generation=0))
     known = replace(failed("b"), status=replace(failed("b").status, diagnosis=DiagnosedCause(1, "cause")))
     assert run(found, (cancelled, known)) == []
 

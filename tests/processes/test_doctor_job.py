@@ -1,0 +1,199 @@
+"""Failures of real processes get the right verdict by themselves, and `windlass doctor JOB` explains them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from terminal import crash, daemon, facts, ok, phase, until, windlass
+
+from windlass.server.diagnosis.diagnosis_process import DiagnosisError, ProcessLimits, diagnose_in_process
+from windlass.server.diagnosis.evidence_request import EvidenceRequest, LoggedText
+
+SMALL = ("--local-nodes", "2", "--local-gpus", "2")
+
+HOST_MEMORY = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+held = [bytearray(1 << 28) for _ in range(64)]
+"""
+FULL_DISK = """
+with open("/dev/full", "wb") as checkpoint:
+    checkpoint.write(b"x" * (1 << 20))
+"""
+BAD_RENDEZVOUS = """
+import os, datetime
+import torch.distributed as dist
+os.environ["MASTER_ADDR"] = "no-such-host.invalid"
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=2))
+"""
+HANG = """
+import datetime, time
+import torch, torch.distributed as dist
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=5))
+if dist.get_rank() == 1:
+    time.sleep(60)
+dist.all_reduce(torch.ones(1))
+"""
+NOT_A_NUMBER = """
+import torch
+from windlass import train
+
+class Samples(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+    def __getitem__(self, index):
+        return torch.full((4,), float("nan")), torch.zeros(1)
+
+with train.init() as run:
+    model, optimizer = run.parallelize(lambda: torch.nn.Linear(4, 1), optimizer=torch.optim.SGD, lr=0.01)
+    for batch in run.steps(run.data(Samples(), global_batch=4), 200):
+        run.step(optimizer, loss=run.backward(model, batch, torch.nn.functional.mse_loss))
+"""
+WRONG_WORLD_SIZE = """
+from windlass import train
+with train.init(mesh="dp=4"):
+    pass
+"""
+SHAPES = "import torch; torch.nn.Linear(4, 2)(torch.ones(3, 5))"
+
+
+def verdict_of(state: Path, job: str) -> dict[str, object]:
+    """The verdict that is stored with the newest diagnosed attempt of a job."""
+    return until(state, "it['diagnosis']", "status", job)["diagnosis"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "script", "ranks"),
+    [
+        (["host-allocation-failed"], HOST_MEMORY, 1),
+        (["disk-full"], FULL_DISK, 1),
+        (["package-missing"], "import no_such_package", 1),
+        (["tensor-shape"], SHAPES, 1),
+        (["rendezvous-refused", "rendezvous-dns"], BAD_RENDEZVOUS, 2),
+        (["gloo-timeout"], HANG, 2),
+        (["loss-not-finite"], NOT_A_NUMBER, 1),
+        (["world-size-environment"], WRONG_WORLD_SIZE, 2),
+    ],
+    ids=["memory", "disk", "package", "shape", "rendezvous", "hang", "nan", "world size"],
+)
+def test_the_failure_of_a_script_has_its_verdict_at_the_end_of_the_run(
+    state: Path, tmp_path: Path, rules: list[str], script: str, ranks: int
+):
+    path = tmp_path / "script.py"
+    path.write_text(script)
+    ran = windlass(state, "run", "--name", "case", "-N", str(ranks), *SMALL, "--", sys.executable, str(path))
+    assert ran.returncode, ran.stderr
+    (line,) = [line for line in ran.stderr.splitlines() if line.startswith("verdict: ")]
+    assert line.rpartition(", ")[2].removesuffix(")") in rules, line
+    (row,) = facts(state, "history")
+    assert row["diagnosis"]["rule"] in rules
+    assert row["diagnosis"]["text"] in line
+    assert "verdict: " in ok(state, "status", "case")
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("executable-missing", ("--", "no-such-program")),
+        ("process-segfault", ("--", "sh", "-c", "kill -SEGV $$")),
+        ("deadline-exceeded", ("--time", "1s", "--", "sleep", "30")),
+    ],
+)
+def test_the_end_of_a_process_without_output_has_its_verdict(state: Path, rule: str, words: tuple[str, ...]):
+    assert windlass(state, "run", "--name", "case", *words).returncode
+    (row,) = facts(state, "history")
+    assert row["diagnosis"]["rule"] == rule
+
+
+def test_each_failed_attempt_of_a_job_is_diagnosed_and_the_job_goes_on(state: Path):
+    script = "test $WINDLASS_GENERATION = 2 || test $RANK = 0 || kill -KILL $$; sleep 1"
+    ran = windlass(state, "run", "--name", "case", "-N", "2", *SMALL, "--", "sh", "-c", script)
+    assert ran.returncode == 0, ran.stderr
+    found = windlass(state, "doctor", "case", "--attempt", "1", "-o", "json")
+    verdict = json.loads(found.stdout)["verdict"]
+    assert (verdict["rule"], verdict["rank"], verdict["node"]) == ("signal-9", 1, "n2")
+    assert found.returncode == 1
+    assert facts(state, "status", "case")["diagnosis"]["generation"] == 1
+    assert "    verdict: " in ok(state, "status", "case")
+    healthy = windlass(state, "doctor", "case")
+    assert healthy.returncode == 0, healthy.stdout
+
+
+def test_a_lasting_error_is_not_tried_again_under_the_policy_act(state: Path, tmp_path: Path):
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        f"name: case\ncommand: [{sys.executable}, -c, import no_such_package]\nrestart: {{user: 5, verdict: act}}\n"
+    )
+    ran = windlass(state, "run", str(path))
+    assert ran.returncode == 1
+    assert "not started again (restart.verdict): The package no_such_package is not installed" in ran.stderr
+    assert "1 attempt" in ran.stderr
+
+
+def test_a_preempted_job_and_a_waiting_job_are_explained(state: Path, tmp_path: Path):
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("nodes: [{name: n1, gpus: 2, cpus: 4}]\npolicy: {min_runtime: 0s}\n")
+    with daemon(state, "--cluster", str(cluster)):
+        ok(state, "submit", "--name", "victim", "-G", "2", "--", "sleep", "100")
+        phase(state, "victim", "Running")
+        ok(state, "submit", "--name", "urgent", "-G", "2", "--priority", "9", "--", "sleep", "100")
+        phase(state, "urgent", "Running")
+        assert verdict_of(state, "victim")["rule"] == "preempted"
+        waits = windlass(state, "doctor", "victim", "-o", "json")
+        assert json.loads(waits.stdout)["verdict"]["cause"] in ("insufficient-gpu", "queue-waiting")
+
+
+def test_the_verdict_survives_a_crash_of_the_daemon(state: Path):
+    with daemon(state):
+        ok(state, "submit", "--name", "case", "--", "sh", "-c", "kill -SEGV $$")
+        before = verdict_of(state, "case")
+        crash(state)
+    with daemon(state):
+        job = facts(state, "status", "case")
+    assert job["diagnosis"] == before
+    assert [step["event"] for step in job["transitions"]].count("Diagnosed") == 1
+
+
+def test_a_word_that_is_neither_file_nor_job_is_named(state: Path):
+    ran = windlass(state, "doctor", "nothing")
+    assert ran.returncode == 2
+    assert "nothing is neither a file nor a job" in ran.stderr
+
+
+# --- the process that diagnoses --------------------------------------------------------------------------------------
+
+REQUEST = EvidenceRequest(1, texts=[LoggedText("record", "text")])
+
+
+def diagnose(script: str, **limits: float) -> None:
+    asyncio.run(diagnose_in_process(REQUEST, ProcessLimits(**limits), ("-c", script)))
+
+
+def test_a_diagnosis_that_takes_too_long_is_killed():
+    began = time.monotonic()
+    with pytest.raises(DiagnosisError, match=r"longer than 0\.3 s"):
+        diagnose("import time; time.sleep(60)", time_s=0.3)
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "signal 11"),
+        ("raise ValueError('no idea')", "exit code 1: ValueError: no idea"),
+        ("print('hello')", "printed no verdict"),
+    ],
+)
+def test_a_diagnosis_that_crashes_says_so(script: str, why: str):
+    with pytest.raises(DiagnosisError, match=why):
+        diagnose(script)
+
+
+def test_a_diagnosis_has_its_limit_of_memory():
+    with pytest.raises(DiagnosisError):
+        asyncio.run(diagnose_in_process(REQUEST, ProcessLimits(memory=16 << 20)))
