@@ -111,7 +111,7 @@ def test_the_end_of_a_process_without_output_has_its_verdict(state: Path, rule: 
 
 
 def test_each_failed_attempt_of_a_job_is_diagnosed_and_the_job_goes_on(state: Path):
-    script = "test $WINDLASS_GENERATION = 2 || test $RANK = 0 || kill -KILL $$; sleep 1"
+    script = "test $WINDLASS_GENERATION = 2 || test $RANK = 0 || kill -KILL $$; sleep 8"
     ran = windlass(state, "run", "--name", "case", "-N", "2", *SMALL, "--", "sh", "-c", script)
     assert ran.returncode == 0, ran.stderr
     found = windlass(state, "doctor", "case", "--attempt", "1", "-o", "json")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from signal import SIGKILL, SIGTERM
 from typing import Any
 
+from windlass.core.model.status import FailureClass
 from windlass.server.diagnosis.evidence_request import LoggedText
 
 Json = Mapping[str, Any]
@@ -24,7 +25,7 @@ def record_texts(details: Json, attempt: int) -> list[LoggedText]:
     """
     ends = list(_rank_ends(details, attempt))
     known = [end.text.rstrip() for end in ends]
-    told = [*_history_lines(details["transitions"], attempt), *_failure_lines(details["status"], attempt)]
+    told = [*_history_lines(details["transitions"], attempt), *_failure_lines(details, attempt)]
     lines: dict[str, str] = {}
     for at, message in told:
         if not any(end in message for end in known):  # the end of a rank is evidence about that rank
@@ -42,19 +43,27 @@ def _history_lines(transitions: Sequence[Json], attempt: int) -> Iterator[tuple[
             yield step["at"], step["message"]
 
 
-def _failure_lines(status: Json, attempt: int) -> Iterator[tuple[int, str]]:
-    failure = status.get("last_failure")
-    if failure and attempt == status.get("failed_generation"):
-        yield failure["at"], f"{failure['reason']}: {failure['message']}"
+def _failure_lines(details: Json, attempt: int) -> Iterator[tuple[int, str]]:
+    """Yields the failure that ended the attempt; a preemption is told as such, not as the word of the reason alone."""
+    failure = details["status"].get("last_failure")
+    if not failure or attempt != details["status"].get("failed_generation"):
+        return
+    what = f"the gang {details['id']} was preempted" if _is_preemption(failure) else failure["reason"]
+    yield failure["at"], f"{what}: {failure['message']}"
+
+
+def _is_preemption(failure: Json) -> bool:
+    return failure.get("kind") == FailureClass.PREEMPTION and failure.get("member") is None
 
 
 def _rank_ends(details: Json, attempt: int) -> Iterator[LoggedText]:
     """Yields the end of each rank that failed, without those that were stopped after the first failure."""
     failed = [task for task in details["tasks"] if task["generation"] == attempt and task["detail"]]
     failed = [task for task in failed if task["code"] or task["signal"]]
-    first = (details["status"].get("last_failure") or {}).get("message", "")
-    own = [task for task in failed if task["detail"] == first or not _may_be_stopped(task)]
-    for task in (own or failed)[:_MAX_ENDS]:
+    failure = details["status"].get("last_failure") or {}
+    own = [task for task in failed if task["detail"] == failure.get("message") or not _may_be_stopped(task)]
+    was_stopped = _is_preemption(failure) and attempt == details["status"].get("failed_generation")
+    for task in (own if own or was_stopped else failed)[:_MAX_ENDS]:
         yield LoggedText(f"end of rank {task['rank']}", task["detail"] + "\n", task["rank"], task["node"])
 
 
