@@ -24,8 +24,7 @@ def source(name: str, text: bytes, **known: Any) -> LogSource:
 def test_the_first_verdict_of_a_scenario_names_its_cause(scenario: dict[str, Any]) -> None:
     logs = [source(name, "\n".join(lines).encode()) for name, lines in scenario["logs"].items()]
     verdict = diagnose(Evidence(logs)).verdict
-    assert verdict is not None
-    assert (verdict.cause, verdict.rule) == (scenario["cause"], verdict.rule)
+    assert (verdict.cause if verdict else "healthy") == scenario["cause"]
 
 
 def test_lines_of_healthy_runs_give_no_verdict() -> None:
