@@ -170,12 +170,11 @@ def sharing_field_ignored(document: Document) -> Iterator[Hit]:
 def cluster_policy_config_unknown(documents: Documents) -> Iterator[tuple[Document, Hit]]:
     """The key names the configuration of nodes without a label of their own; the operand fails without it."""
     for policy in documents.of("ClusterPolicy"):
-        for part in ("devicePlugin", "migManager"):
-            config = policy.spec.at(part, "config")
-            maps = documents.named("ConfigMap", config["name"].text)
-            key = config["default"]
-            if key.text and len(maps) == 1 and key.text not in maps[0].root["data"].fields:
-                yield policy, key.hit_value(f"the ConfigMap {maps[0].name[:60]!r} has no key {key.text[:60]!r}")
+        config = policy.spec.at("devicePlugin", "config")
+        maps = documents.named("ConfigMap", config["name"].text)
+        key = config["default"]
+        if key.text and len(maps) == 1 and key.text not in maps[0].root["data"].fields:
+            yield policy, key.hit_value(f"the ConfigMap {maps[0].name[:60]!r} has no key {key.text[:60]!r}")
 
 
 def _layouts(document: Document) -> Iterator[Value]:
