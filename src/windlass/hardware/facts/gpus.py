@@ -52,13 +52,17 @@ class GpuModel:
     @property
     def geometry(self) -> Geometry | None:
         """MIG profiles with their places; None without MIG, or where the table has no geometry."""
-        return GEOMETRIES.get(self.name)
+        return GEOMETRIES.get(_SAME_PLACES.get(self.name, self.name))
 
     def flops(self, precision: str) -> float:
         """Returns dense operations a second in fp8, bf16, tf32 or fp32; 0 where the GPU lacks the precision."""
         if precision == "bf16":
             return self.bf16_flops
         return {"fp8": self.fp8_tflops, "tf32": self.tf32_tflops, "fp32": self.fp32_tflops}[precision] * _TERA
+
+
+_SAME_PLACES = {"H100-PCIe": "H100-80GB", "H800": "H100-80GB", "A800": "A100-80GB"}
+"""Model → the model with the same memory and MIG places, by the GPU Operator's `default-mig-parted-config`."""
 
 
 def _source(path: str) -> str:

@@ -89,7 +89,7 @@ def _check_mode(workload: Workload, pool: Pool, mode: Mode) -> None:
         }[mode]
         raise _RefusedError(Cause.MULTI_GPU, f"needs {workload.gpus} GPUs; {why}")
     if mode is Mode.MIG and pool.gpu.geometry is None:
-        raise _RefusedError(Cause.NO_MIG, f"{pool.gpu.name} has no MIG")
+        raise _RefusedError(Cause.NO_MIG, f"the tables have no MIG profiles of {pool.gpu.name}")
     levels = list(Isolation)
     if levels.index(mode.isolation) < levels.index(workload.isolation):
         given = f"only {mode.isolation} isolation" if mode.isolation is not Isolation.NONE else "no isolation"

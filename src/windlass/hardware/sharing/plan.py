@@ -127,7 +127,7 @@ def _costlier(request: SharingRequest, workload: Workload, option: UseOption, po
 
 
 def _taken_text(workload: Workload, pool: Pool, use: Use, number: int) -> str:
-    return f"{taken_gpus(workload, pool, use, number):.3g} × {pool.gpu.name}"
+    return f"{taken_gpus(workload, pool, use, number):,.4g} × {pool.gpu.name}"
 
 
 def taken_gpus(workload: Workload, pool: Pool, use: Use, number: int) -> float:

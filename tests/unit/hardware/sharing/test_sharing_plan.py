@@ -169,7 +169,9 @@ def test_reports_name_each_workload_group_and_assumption():
             assert part in text
 
 
-@pytest.mark.parametrize("name", ["A100-80GB", "H100-80GB", "H200-141GB", "B200-180GB", "A30-24GB"])
+@pytest.mark.parametrize(
+    "name", ["A100-80GB", "A800", "H100-80GB", "H100-PCIe", "H200-141GB", "B200-180GB", "A30-24GB"]
+)
 def test_all_gpus_with_mig_serve_small_pods_by_mig(name):
     plan = planned(inference(number=3, memory=4, isolation=Isolation.FAULT, compute=0.1), gpu=find_gpu(name))
     assert plan.workloads[0].pods[0].use.mode is Mode.MIG

@@ -45,6 +45,7 @@ PLANS = {
     "whole": ("L40S", 8, 2, (TRAIN,)),
     "all": ("A100-80GB", 8, 5, (TRAIN, CHAT, NOTEBOOKS)),
     "slices and notebooks on one node": ("A100-80GB", 8, 1, (NOTEBOOKS, CHAT)),
+    "a model with the places of another": ("A800", 8, 1, (CHAT,)),
     "nothing": ("L4", 1, 1, (TRAIN,)),
 }
 

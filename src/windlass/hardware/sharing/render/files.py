@@ -18,7 +18,8 @@ def rendered_files(plan: SharingPlan) -> dict[str, str]:
             [operator_files.plugin_config_map(plan)],
         ),
         "cluster-policy.yaml": as_documents(
-            "kubectl patch clusterpolicies.nvidia.com/cluster-policy --type merge --patch-file cluster-policy.yaml",
+            "kubectl patch clusterpolicies.nvidia.com/cluster-policy --type merge --patch-file cluster-policy.yaml\n"
+            "The ConfigMaps replace those in use: copy configurations that nodes of other pools name into them.",
             [operator_files.cluster_policy(plan)],
         ),
         "gpu-operator-values.yaml": as_documents(
@@ -26,7 +27,11 @@ def rendered_files(plan: SharingPlan) -> dict[str, str]:
             [operator_files.operator_spec(plan)],
         ),
         "label-nodes.sh": label_script(plan),
-        "queues.yaml": as_documents("Queues of the workloads: kubectl apply -f FILE", queue_objects(plan)),
+        "queues.yaml": as_documents(
+            "Queues of the workloads: kubectl apply -f FILE\n"
+            "The queue default gets the GPUs that are left: raise its quota if other queues or pools need more.",
+            queue_objects(plan),
+        ),
     }
     if operator_files.has_mig(plan):
         files["mig-parted-config.yaml"] = as_documents(

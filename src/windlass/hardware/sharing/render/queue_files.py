@@ -67,11 +67,12 @@ def _nodes(group: NodeGroup) -> Iterator[dict[str, Any]]:
 
 
 def _node(group: NodeGroup, suffix: str, gpus: int, sharing: str) -> dict[str, Any]:
+    geometry = group.pool.gpu.geometry
     node = {
         "name": f"{group.name}{suffix}-n",
         "count": group.nodes,
         "gpus": gpus,
-        "gpu_type": group.pool.gpu.name,
+        "gpu_type": geometry.model if sharing == MIG and geometry else group.pool.gpu.name,
         "labels": {"windlass.dev/gpu-sharing": group.name},
     }
     return {**node, "sharing": sharing} if sharing else node
