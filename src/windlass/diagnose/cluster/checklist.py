@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from windlass.diagnose.cluster.checks.fabric_checks import check_fabrics
 from windlass.diagnose.cluster.checks.node_checks import check_pools
 from windlass.diagnose.cluster.checks.operator_checks import check_operators
 from windlass.diagnose.cluster.checks.pod_checks import check_claims, check_pods
@@ -14,7 +15,7 @@ from windlass.diagnose.steps import CheckStep, ok, unseen
 
 def check_cluster(survey: ClusterSurvey) -> tuple[CheckStep, ...]:
     """Returns all steps of a cluster."""
-    areas = (_check_access, check_pools, check_queues, check_pods, check_claims, check_operators)
+    areas = (_check_access, check_pools, check_fabrics, check_queues, check_pods, check_claims, check_operators)
     return tuple(step for area in areas for step in area(survey))
 
 

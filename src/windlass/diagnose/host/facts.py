@@ -190,7 +190,8 @@ class HostFacts:
     `driver`: version of NVIDIA's kernel module; `libraries`: file name without version → versions of the files;
     `compatible_driver`: version of CUDA's forward compatibility package, "" without it; `node_errors`: device node →
     error of opening it, "" if it opened; `limits`: name → (soft, hard), None is unlimited; `packages`: distribution →
-    version; `preloaded`: NCCL libraries that the environment puts first.
+    version; `preloaded`: NCCL libraries that the environment puts first; `variables`: those of the environment that
+    NCCL and libfabric read.
     """
 
     host: str = ""
@@ -211,6 +212,7 @@ class HostFacts:
     torch: TorchPackage | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
     preloaded: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
     shm: FileSystem | None = None
     disks: tuple[FileSystem, ...] = ()

@@ -9,6 +9,7 @@ from windlass.diagnose.host.compatibility import parse_version
 from windlass.diagnose.host.facts import UNASKED, HostFacts, RdmaPort
 from windlass.diagnose.steps import CheckStep, State, absent, ok
 from windlass.hardware.network.automatic import fabric_of_device
+from windlass.hardware.network.variables import obsolete_settings
 
 _IPV4_MAPPED = re.compile(r"0000:0000:0000:0000:0000:ffff:[0-9a-f]{4}:[0-9a-f]{4}")
 _DMABUF_KERNEL = (5, 12)
@@ -16,7 +17,8 @@ _SHOWN = {"efa": "EFA", "roce": "RoCE", "infiniband": "InfiniBand"}
 
 
 def check_network(facts: HostFacts) -> Iterator[CheckStep]:
-    """Yields the steps of RDMA; one step if there is no RDMA device."""
+    """Yields the steps of the variables and of RDMA; one step of these if there is no RDMA device."""
+    yield from _check_variables(facts)
     if not facts.rdma:
         yield absent("network.rdma", "no InfiniBand, RoCE or EFA device")
         return
@@ -24,6 +26,21 @@ def check_network(facts: HostFacts) -> Iterator[CheckStep]:
     yield _check_gids(facts.rdma)
     yield _check_nodes(facts)
     yield _check_direct(facts)
+
+
+def _check_variables(facts: HostFacts) -> Iterator[CheckStep]:
+    """Settings that are wrong or obsolete; no step without variables of NCCL and libfabric."""
+    name = "network.variables"
+    if not facts.variables:
+        return
+    lines = tuple(
+        f"{each.name}={facts.variables[each.name][:60]}: {each.why}" for each in obsolete_settings(facts.variables)
+    )
+    if lines:
+        fix = "unset these variables: windlass explain network lists what each fabric needs"
+        yield CheckStep(name, State.WARNING, "variables of NCCL or libfabric are wrong or obsolete", fix, lines)
+    else:
+        yield ok(name, ", ".join(sorted(facts.variables)))
 
 
 def _kind(port: RdmaPort) -> str:

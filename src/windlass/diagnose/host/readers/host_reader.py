@@ -30,6 +30,8 @@ from windlass.diagnose.host.readers.system_reader import (
 from windlass.diagnose.host.readers.toolkit_reader import read_toolkit
 
 _SHM = "dev/shm"
+_VARIABLES = ("NCCL_", "FI_", "RDMAV_")
+"""Beginnings of the variables of NCCL, libfabric and rdma-core."""
 
 
 def read_host(
@@ -64,6 +66,7 @@ def read_host(
         torch=live.torch(),
         packages=live.packages(),
         preloaded=find_preloaded_nccl(environment or {}),
+        variables={name: (environment or {})[name] for name in environment or () if name.startswith(_VARIABLES)},
         limits=read_limits(root),
         shm=live.file_system(root / _SHM, f"/{_SHM}"),
         disks=_read_disks(root, live, folders),
