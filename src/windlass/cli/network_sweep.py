@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import sys
 import tempfile
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
     from windlass.server.cluster_options import ClusterOptions
 
 _WORKER = Path(sweep_worker.__file__)
+_LABEL = {"windlass-network-test": "rank"}
+_APART = {"labelSelector": {"matchLabels": _LABEL}, "topologyKey": "kubernetes.io/hostname"}
+_ON_NODES_OF_THEIR_OWN = {
+    "labels": _LABEL,
+    "pod": {"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_APART]}}}},
+}
+"""Fields of the job on a cluster: no two of its pods share a node, where pods of others may run."""
 _OTHER_TIME_S = 900
 """Time for everything but waits for other ranks: images, imports, measurements."""
 
@@ -53,7 +61,6 @@ def job_options(nodes: int, gpus: int, timeout_s: float, **more: Any) -> RunOpti
         name="network-test",
         nodes=str(nodes),
         gpus=gpus or None,
-        whole_node=True,
         time=f"{int(4 * timeout_s) + _OTHER_TIME_S}s",
         **{name: value for name, value in more.items() if value},
     )
@@ -128,8 +135,10 @@ def sweep_on_cluster(request: SweepRequest, context: str, namespace: str, screen
     program = "torchrun" if request.gpus > 1 else "python"
     with tempfile.TemporaryDirectory(prefix="windlass-network-") as folder:
         shutil.copy(_WORKER, folder)
+        job_file = Path(folder, "job.yaml")
+        job_file.write_text(json.dumps(_ON_NODES_OF_THEIR_OWN), encoding="utf-8")
         words = (program, _WORKER.name, *request.arguments)
-        objects = prepare_objects(cluster, SubmitRequest(request.options, words, None, ship=folder), namespace)
+        objects = prepare_objects(cluster, SubmitRequest(request.options, words, str(job_file), ship=folder), namespace)
     target = cast("FollowTarget", ClusterTarget(cluster, target_option(context)))
     return _follow(target, objects.manifests, screen)
 

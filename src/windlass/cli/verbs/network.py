@@ -91,7 +91,7 @@ def measure(
         options = job_options(nodes, gpus, timeout_s, image=image, cpus="" if gpus else "1", **more)
         request = SweepRequest(nodes, gpus, wanted, timeout_s, options)
         return _report(sweep_on_cluster(request, context, namespace, screen), output)
-    options = job_options(nodes, gpus, timeout_s, launcher="plain", cpus="0", **more)
+    options = job_options(nodes, gpus, timeout_s, launcher="plain", cpus="0", whole_node=True, **more)
     here = requested_cluster(None if cluster else nodes, None, cluster, "")
     request = SweepRequest(nodes, gpus, wanted, timeout_s, options)
     return _report(sweep_here(request, state_folder(state), here, screen), output)

@@ -28,7 +28,7 @@ MARK = "windlass-network-test: "
 _CONNECT_S = 5.0
 """Longest wait for a connection between two nodes, before the ports between them count as blocked."""
 _SMALL_BYTES = 8
-_LEAST_ROUNDS, _MAX_ROUNDS = 3, 200
+_LEAST_ROUNDS, _MAX_ROUNDS = 5, 200
 _REPETITIONS = 2
 _SLOW = 0.85
 """Part of the median below which a pair is measured again."""
