@@ -25,6 +25,8 @@ from windlass.deploy.install.resources import job_kinds
 STATE = to_patch(Stored(7, 1, Status(phase=Phase.QUEUED)))
 UPGRADED = ("mpijobs", "pytorchjobs", "queues", "trainingjobs", "trainjobs")
 """Kinds of every API group; the schemas of Kubeflow's other kinds have the same parts."""
+KINDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+LAUNCHER = {"Launcher": {"replicas": 1, "template": {"spec": {"containers": [{"name": "mpi", "image": "pi"}]}}}}
 Definitions = Sequence[dict[str, Any]]
 
 
@@ -106,6 +108,33 @@ def test_an_mpijob_of_another_definition_keeps_its_version_when_ours_replaces_it
     run_on_api(story)
 
 
+def test_an_operator_with_one_version_of_mpijob_defines_it_again_when_it_comes_back(
+    run_on_api: Any, with_kinds: ControlPlane
+) -> None:
+    """The API server refuses a definition without a version in which it has stored objects."""
+    ours = [each for each in crds(DEFAULT) if each["spec"]["names"]["plural"] == "mpijobs"]
+    name = ours[0]["metadata"]["name"]
+
+    async def story(api: Api) -> None:
+        for version in ("v1", "v2beta1"):
+            theirs = definition_of_one_version(ours[0], version)
+            job = {"apiVersion": f"kubeflow.org/{version}", "kind": "MPIJob"}
+            job |= {"metadata": {"name": "pi", "namespace": "default"}, "spec": {"mpiReplicaSpecs": LAUNCHER}}
+            try:
+                await remove(api, name)
+                await define(with_kinds, [theirs])
+                await define(with_kinds, ours)
+                await api.post(place(job), job)
+                await define(with_kinds, [theirs])
+                assert (await api.get(f"{KINDS}/{name}"))["status"]["storedVersions"] == [version]
+                assert contains(await api.get(place(job, "pi")), job)
+            finally:
+                await remove(api, name)
+                await define(with_kinds, ours)
+
+    run_on_api(story)
+
+
 def definition_of_one_version(ours: dict[str, Any], version: str) -> dict[str, Any]:
     """A definition like those of Kubeflow's operators, of which each has one version of MPIJob."""
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -118,7 +147,7 @@ def definition_of_one_version(ours: dict[str, Any], version: str) -> dict[str, A
 
 async def remove(api: Api, name: str) -> None:
     """Deletes a definition, with its objects."""
-    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
+    path = f"{KINDS}/{name}"
     with contextlib.suppress(ApiError):
         await api.delete(path)
         while await api.get(path):  # noqa: ASYNC110 - polled

@@ -56,7 +56,8 @@ async def apply(
 
     Objects of a kind that is among them wait until the API serves the kind. An existing namespace of another owner is
     left as it is, and so are definitions, except with `take_over`, and the trainer's own objects. An existing runtime
-    is left, too: its image and size are the administrator's. `dry_run`: the API server validates without changes.
+    is left, too: its image and size are the administrator's. A definition that is replaced keeps the version in which
+    objects are stored. `dry_run`: the API server validates without changes.
     """
     awaited = [each["metadata"]["name"] for each in objects if each["kind"] == DEFINITIONS.kind]
     for manifest in objects:
@@ -79,6 +80,8 @@ async def _applied(connection: Connection, manifest: Manifest, *, dry_run: bool,
     is_kept = resource in protected or metadata.get("namespace") == TRAINER_NAMESPACE
     if before is not None and (resource in RUNTIMES or (is_kept and not is_ours(before))):
         return ApplyOutcome.LEFT
+    if before is not None and resource == DEFINITIONS:
+        manifest = _with_stored_version(manifest, before)
     params = {"fieldManager": MANAGER, "force": "true", **({"dryRun": "All"} if dry_run else {})}
     where = path(resource, metadata.get("namespace"), metadata["name"])
     try:
@@ -94,6 +97,20 @@ async def _applied(connection: Connection, manifest: Manifest, *, dry_run: bool,
         if _without_server_fields(json.loads(reply)) == _without_server_fields(before)
         else ApplyOutcome.CHANGED
     )
+
+
+def _with_stored_version(definition: Manifest, before: Manifest) -> Manifest:
+    """The definition, which stores objects in the version in which they are stored, if it has that version.
+
+    The API server refuses a definition without a version in which objects were stored: an operator with one version of
+    MPIJob could not define it again when it comes back.
+    """
+    stored = next((each["name"] for each in before["spec"]["versions"] if each["storage"]), "")
+    versions = definition["spec"]["versions"]
+    if stored not in [each["name"] for each in versions]:
+        return definition
+    kept = [{**each, "storage": each["name"] == stored} for each in versions]
+    return {**definition, "spec": {**definition["spec"], "versions": kept}}
 
 
 def _without_server_fields(manifest: Manifest) -> Manifest:
