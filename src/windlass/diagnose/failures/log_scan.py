@@ -83,7 +83,9 @@ class _Scan:
                 continue
             time = time if time is not None else _time(origin, recent)
             evidence = EvidenceLine(source.name, number, text.strip()[:_LONGEST_TEXT])
-            fact = Fact(match.rule, evidence, match.values, rank, origin.node or source.node, time)
+            named = match.values.get("rank", "")  # a message about one rank, of an agent for example
+            about = int(named) if named.isdecimal() else rank
+            fact = Fact(match.rule, evidence, match.values, about, origin.node or source.node, time)
             self.found.facts.append((fact, match.signature))
         if rank is not None:
             self.found.ranks.add(rank)
