@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from windlass import wire
@@ -28,10 +29,12 @@ Json = Mapping[str, Any]
 MAX_TEXT = 200
 """Maximum characters of a name, a path or a type."""
 MAX_RANK = 1_000_000
+MAX_ENTRIES = 20_000
 _CACHED_TEXTS = 8192
 """Entries of all ranks have the same names, files and types."""
-_MAX_DIMENSIONS = 64
-_MAX_TENSORS = 4096
+_MAX_DIMENSIONS, _MAX_TENSORS, _MAX_MEMBERS, _MAX_FRAMES = 32, 500_000, 1_000_000, 200
+"""Bounds of one tensor, of all entries, of all groups, and of the stack of one entry."""
+_TENSOR_FIELDS = ("input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
 _TRANSFER = re.compile(r"(send|recv) (\d{1,7})(?:->|<-)(\d{1,7})\Z")
 _PICKLE_START = re.compile(rb"\x80[\x02-\x05]")
 
@@ -52,10 +55,20 @@ def parse_dump(data: bytes, rank: int, source: str, written_ns: int = 0) -> Flig
     version = str(content.get("version"))[:MAX_TEXT]
     if not version.startswith("2."):
         raise DumpError(f"has format {wire.escape_line(version)}, and format 2 is known: use torch 2.4 or newer")
+    _check_bounds(content.get("entries", []))
     frames: dict[int, SourceFrame] = {}
     entries = [_parse_entry(each, frames) for each in content.get("entries", [])]
     first = content["entries"][0] if entries else {}
     return FlightDump(rank, source, entries, _parse_members(content), _integer(first, "record_id") > 0, written_ns)
+
+
+def _check_bounds(entries: list[Any]) -> None:
+    """Raises DumpError for content that is larger than its file: a pickle may name one object any number of times."""
+    if len(entries) > MAX_ENTRIES:
+        raise DumpError(f"has over {MAX_ENTRIES} entries: set a smaller TORCH_FR_BUFFER_SIZE")
+    lists = (entry.get(field) for entry in entries if isinstance(entry, dict) for field in _TENSOR_FIELDS)
+    if sum(len(each) for each in lists if isinstance(each, list)) > _MAX_TENSORS:
+        raise DumpError(f"has over {_MAX_TENSORS} tensors: set a smaller TORCH_FR_BUFFER_SIZE")
 
 
 def _load_json(data: bytes) -> Any:
@@ -66,7 +79,7 @@ def _load_json(data: bytes) -> Any:
 
 
 def _parse_members(content: Json) -> dict[tuple[str, str], tuple[int, ...]]:
-    """Returns the ranks of each group. torch writes them as the text of a list; gloo writes none."""
+    """Returns the ranks of each group. gloo lists none."""
     groups = content.get("pg_config", {})
     if not isinstance(groups, dict):
         raise DumpError("has a pg_config that is no object: take the dump again")
@@ -74,12 +87,21 @@ def _parse_members(content: Json) -> dict[tuple[str, str], tuple[int, ...]]:
     for group in groups.values():
         if not isinstance(group, dict):
             raise DumpError("has a process group that is no object: take the dump again")
-        ranks = group.get("ranks")
-        numbers = [int(each) for each in re.findall(r"\d{1,7}", ranks)] if isinstance(ranks, str) else ranks
-        found = tuple(sorted({each for each in numbers or () if type(each) is int and 0 <= each < MAX_RANK}))
+        found = _parse_ranks(group.get("ranks"))
         if found:
             members[_text(group, "name"), _text(group, "desc")] = found
+        if sum(map(len, members.values())) > _MAX_MEMBERS:
+            raise DumpError(f"lists over {_MAX_MEMBERS} members of groups: take the dump again")
     return members
+
+
+def _parse_ranks(ranks: Any) -> tuple[int, ...]:
+    """Returns the ranks of a group, which torch writes as the text of a list."""
+    if isinstance(ranks, str):
+        numbers: Any = (int(each[0]) for each in islice(re.finditer(r"\d{1,7}", ranks), _MAX_MEMBERS))
+    else:
+        numbers = ranks[:_MAX_MEMBERS] if isinstance(ranks, list) else ()
+    return tuple(sorted({each for each in numbers if type(each) is int and 0 <= each < MAX_RANK}))
 
 
 def _parse_entry(entry: Any, frames: dict[int, SourceFrame]) -> FlightEntry:
@@ -130,7 +152,7 @@ def _progress(entry: Json) -> Progress:
 
 def _tensors(entry: Json, sizes: str, types: str) -> TensorSet:
     shapes, names = entry.get(sizes) or [], entry.get(types) or []
-    if not isinstance(shapes, list) or not isinstance(names, list) or max(len(shapes), len(names)) > _MAX_TENSORS:
+    if not isinstance(shapes, list) or not isinstance(names, list):
         raise DumpError(f"has an entry whose {sizes} are no list of shapes: take the dump again")
     return TensorSet(tuple(_shape(shape, sizes) for shape in shapes), tuple(_clean(name) for name in names))
 
@@ -148,7 +170,7 @@ def _shape(shape: Any, field: str) -> tuple[int, ...]:
 def _frames(frames: Any, known: dict[int, SourceFrame]) -> Iterator[SourceFrame]:
     if not isinstance(frames, list):
         raise DumpError("has an entry whose frames are no list: take the dump again")
-    for each in frames:
+    for each in frames[:_MAX_FRAMES]:
         frame = known.get(id(each))
         if frame is None and isinstance(each, dict):
             frame = SourceFrame(_text(each, "name"), _text(each, "filename"), _integer(each, "line"))
@@ -159,7 +181,7 @@ def _frames(frames: Any, known: dict[int, SourceFrame]) -> Iterator[SourceFrame]
 
 def _integer(fields: Json, name: str) -> int:
     value = fields.get(name)
-    return value if type(value) is int else 0
+    return value if type(value) is int and value > 0 else 0
 
 
 def _text(fields: Json, name: str) -> str:

@@ -85,8 +85,11 @@ def align_dumps(dumps: Iterable[FlightDump], expected_ranks: int | None = None) 
     entries: dict[_Key, dict[int, list[FlightEntry]]] = defaultdict(dict)
     by_rank = {dump.rank: dump for dump in dumps}
     for dump in by_rank.values():
+        backends: dict[str, set[str]] = defaultdict(set)
+        for entry in dump.entries:
+            backends[entry.group].add(entry.backend)
         for (name, description), ranks in dump.members.items():
-            for backend in {entry.backend for entry in dump.entries if entry.group == name}:
+            for backend in backends[name]:
                 for rank in ranks:  # a member without an entry has not called anything in the group
                     if rank in by_rank:
                         entries[backend, name, description, ranks].setdefault(rank, [])

@@ -1,9 +1,14 @@
 """Findings of dumps in the structure of torch's NCCL recorder: each test is one way in which ranks wait."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.resources import files
 from typing import Any
 
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from recorded_calls import BEGIN_NS, DEFAULT, call, dumps_of
 
 from windlass.diagnose.flight.analysis import FlightReport, analyse_dumps
@@ -251,3 +256,38 @@ def test_operations_of_a_coalesced_call_have_the_state_of_its_end() -> None:
 
     groups = {PIPELINE: [0, 1]}
     assert report_of({0: batch("send 0->1"), 1: batch("recv 1<-0")}, groups=groups).findings == []
+
+
+# --- any dumps ----------------------------------------------------------------------------------------
+
+GROUPS = {DEFAULT: [0, 1, 2], PIPELINE: [1, 2], DATA: [0, 2]}
+NAMES = ("all_reduce", "broadcast", "coalesced", "send 0->1", "recv 1<-0", "send 7->9", "recv 5<-5")
+any_call = st.builds(
+    call,
+    st.sampled_from(NAMES),
+    st.integers(-2, 4),
+    state=st.sampled_from(["scheduled", "started", "completed", ""]),
+    sizes=st.lists(st.integers(-1, 3), max_size=2),
+    dtype=st.sampled_from(["Float", "Half"]),
+    group=st.sampled_from([*GROUPS, ("9", "undefined"), ("", "")]),
+    is_p2p=st.booleans(),
+)
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(st.integers(0, 3), st.lists(any_call, max_size=6), max_size=4),
+    st.dictionaries(st.integers(0, 3), st.integers(0, 9)),
+)
+def test_any_dumps_have_a_report_whose_lines_fire_their_own_rules(
+    calls: dict[int, list[dict[str, Any]]], lost: dict[int, int]
+) -> None:
+    report = analyse_dumps(dumps_of(calls, groups=GROUPS, lost=lost), expected_ranks=4)
+    for finding in report.findings:
+        found = [match for pattern in RULES[finding.rule] if (match := re.search(pattern, finding.text))]
+        assert found, finding.text
+        assert found[0].groupdict() == {name: finding.values[name] for name in found[0].groupdict()}
+
+
+TABLE = yaml.safe_load((files("windlass.diagnose") / "rules" / "flight.yaml").read_text(encoding="utf-8"))
+RULES = {rule["id"]: rule["signatures"] for rule in TABLE}

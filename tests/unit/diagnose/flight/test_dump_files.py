@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recorded_calls import as_json, as_pickle, call, content
+from recorded_calls import TORCH_FRAME, as_json, as_pickle, call, content
 
 from windlass.diagnose.flight import dump_files
 from windlass.diagnose.flight.dump_files import read_dump_files
@@ -177,6 +177,41 @@ def test_names_from_a_dump_cannot_control_a_terminal() -> None:
     hostile = content([call(at="\x1b]0;x\x07\n\u202e.py:1 in f\x1b[2J")], GROUPS)
     (entry,) = parse_dump(as_pickle(hostile), 0, "name").entries
     assert not any(ord(each) < 32 or each == "\u202e" for each in str(entry.frame))
+
+
+def repeated(field: str, count: int) -> dict[str, object]:
+    """Returns a dump in which one object stands `count` times in a list: small in a pickle, large in memory."""
+    if field == "entries":
+        return {**CONTENT, "entries": [call()] * count}
+    if field == "pg_config":
+        return {**CONTENT, "pg_config": {str(each): {"name": str(each), "ranks": RANKS} for each in range(count)}}
+    entry = {**call(), field: [call()[field][0]] * count}
+    return {**CONTENT, "entries": [entry] * 100}
+
+
+RANKS = str(list(range(20_000)))
+
+
+@pytest.mark.parametrize(
+    ("field", "count", "bound"),
+    [
+        ("entries", 20_001, "over 20000 entries"),
+        ("input_sizes", 10_000, "over 500000 tensors"),
+        ("output_dtypes", 10_000, "over 500000 tensors"),
+        ("pg_config", 60, "over 1000000 members"),
+    ],
+)
+def test_content_that_is_larger_than_its_file_is_refused(field: str, count: int, bound: str) -> None:
+    data = pickle.dumps(repeated(field, count), 2)
+    assert len(data) < 1 << 20
+    with pytest.raises(DumpError, match=bound):
+        parse_dump(data, 0, "name")
+
+
+def test_a_stack_of_any_length_is_read_to_a_bound() -> None:
+    entry = {**call(), "frames": [TORCH_FRAME] * 1_000_000}
+    (found,) = parse_dump(as_pickle({**CONTENT, "entries": [entry]}), 0, "name").entries
+    assert found.frame is None
 
 
 plain = st.recursive(
