@@ -1,39 +1,22 @@
-"""Rules about images, commands and variables of containers."""
+"""Rules about commands of containers, and variables that Kubernetes, a device plugin or an operator sets."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import PurePath
-from types import MappingProxyType
 
-from windlass.diagnose.lint.environment import Environment
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
-from windlass.diagnose.lint.pod_templates import RAY_KINDS, Container
+from windlass.diagnose.lint.pod_templates import RAY_KINDS, Container, PodTemplate
 from windlass.diagnose.lint.rule import Subject, rule
-from windlass.hardware.network.profiles import EFA_RESOURCE
-from windlass.hardware.network.variables import obsolete_settings
 from windlass.jobs.syntax.command_line import is_standalone, procs_of
 
 _ENV = "https://kubernetes.io/docs/tasks/inject-data-application/define-environment-variable-container/"
 _COMMAND = "https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/"
 _TORCHRUN = "https://docs.pytorch.org/docs/stable/elastic/run.html"
 _NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
-_TORCH_NCCL = "https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html"
-_RENAMED: Mapping[str, str] = MappingProxyType(
-    {
-        name: f"TORCH_{name}"
-        for name in ("NCCL_ASYNC_ERROR_HANDLING", "NCCL_BLOCKING_WAIT", "NCCL_DESYNC_DEBUG", "NCCL_ENABLE_TIMING")
-    }
-)
-_EFA = "https://github.com/aws/aws-ofi-nccl/blob/master/doc/efa-env-var.md"
-_DEBUG_LEVELS = ("VERSION", "WARN", "INFO", "TRACE", "ABORT", "NONE")
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh")
-_IMAGE = re.compile(
-    r"[a-zA-Z0-9][-a-zA-Z0-9.]*(:[0-9]+)?(/[-a-z0-9._]+)+(:[\w][-\w.]{0,127})?(@[a-z0-9+._-]+:[0-9a-fA-F]+)?"
-    r"|[a-z0-9][-a-z0-9._]*(:[\w][-\w.]{0,127})?(@[a-z0-9+._-]+:[0-9a-fA-F]+)?"
-)
 _REFERENCE = re.compile(r"(?<!\$)\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
 _RANKS = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
 
@@ -74,40 +57,6 @@ def env_reference_before_value(container: Container) -> Iterator[Hit]:
         for name in _REFERENCE.findall(entry["value"].text):
             if later[name] > 0 and name != entry["name"].text:
                 yield entry["value"].hit(f"{entry['name'].text[:60]} names $({name[:60]}), which is set after it")
-
-
-@rule(
-    RuleSeverity.ERROR,
-    Subject.CONTAINER,
-    fix="Write the image.",
-    source="https://kubernetes.io/docs/concepts/containers/images/",
-)
-def image_missing(container: Container) -> Iterator[Hit]:
-    """A container of a pod needs an image; the API server refuses the pod."""
-    if (
-        container.pod.kind in ("Pod", "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Notebook")
-        and not container.value["image"]
-        and not container.pod.is_patch
-    ):
-        yield container.value.hit(f"the container {container.value['name'].text[:60]!r} has no image")
-
-
-@rule(
-    RuleSeverity.ERROR,
-    Subject.CONTAINER,
-    fix="Write registry/path:tag, the path in small letters.",
-    source="https://kubernetes.io/docs/concepts/containers/images/#image-names",
-)
-def image_malformed(container: Container) -> Iterator[Hit]:
-    """The runtime cannot parse the name: the pod stays at InvalidImageName."""
-    image = container.value["image"]
-    if image and not _is_placeholder(image.text) and not _IMAGE.fullmatch(image.text):
-        yield image.hit_value(f"{image.text[:80]!r} is no name of an image")
-
-
-def _is_placeholder(text: str) -> bool:
-    """Tells whether a tool or a person fills in the image: ${IMAGE}, <image>, FILLED BY THE OPERATOR."""
-    return any(mark in text for mark in "${<") or re.fullmatch(r"[A-Z]+[A-Z_ -]*", text) is not None
 
 
 @rule(RuleSeverity.ERROR, Subject.CONTAINER, fix="Write a list: [python, train.py].", source=_COMMAND)
@@ -167,45 +116,27 @@ def torchrun_processes_differ(container: Container) -> Iterator[Hit]:
         yield container.command.hit(f"--nproc-per-node {processes} with {container.gpus} GPUs")
 
 
+@rule(
+    RuleSeverity.WARNING,
+    Subject.POD,
+    fix="Write the number of GPUs of a pod, or auto.",
+    source="https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/",
+    kinds="PyTorchJob TrainJob",
+)
+def processes_field_differs(pod: PodTemplate) -> Iterator[Hit]:
+    """The operator starts so many ranks in each pod: those beyond the GPUs fail, GPUs beyond them stay idle."""
+    spec = pod.root["spec"]
+    number = spec["nprocPerNode"] or spec.at("trainer", "numProcPerNode")
+    for container in pod.containers:
+        if number.text.isdecimal() and container.gpus and int(number.text) != container.gpus:
+            yield number.hit_value(f"{number.name} is {number.text}; a pod has {container.gpus} GPUs")
+
+
 @rule(RuleSeverity.WARNING, Subject.CONTAINER, fix="Start the script with torchrun.", source=_TORCHRUN)
 def torch_launch_obsolete(container: Container) -> Iterator[Hit]:
     """torch.distributed.launch is deprecated: torchrun replaced it and passes LOCAL_RANK as a variable."""
     if "torch.distributed.launch" in container.words:
         yield container.command.hit("torch.distributed.launch was replaced by torchrun")
-
-
-@rule(RuleSeverity.WARNING, Subject.ENVIRONMENT, fix="Write the new name.", source=_TORCH_NCCL)
-def torch_variable_obsolete(environment: Environment) -> Iterator[Hit]:
-    """PyTorch 2.2 renamed its variables about NCCL; the old names are deprecated."""
-    for name, replacement in _RENAMED.items():
-        if name in environment.env:
-            yield environment.env[name]["name"].hit_value(f"{name} is now called {replacement}", replacement)
-
-
-@rule(RuleSeverity.INFO, Subject.ENVIRONMENT, fix="Remove the variable.", source=_EFA)
-def efa_variable_obsolete(environment: Environment) -> Iterator[Hit]:
-    """Since libfabric 1.18 and version 1.7 of NCCL's plugin they choose this themselves; the setting is not needed."""
-    env = {name: entry["value"].text for name, entry in environment.env.items()}
-    for each in obsolete_settings(env, "efa"):
-        if not each.value or EFA_RESOURCE in environment.limits:
-            yield environment.env[each.name]["name"].hit_value(f"{each.name}={env[each.name][:20]}: {each.why}")
-
-
-@rule(RuleSeverity.WARNING, Subject.ENVIRONMENT, fix=f"Write one of {', '.join(_DEBUG_LEVELS[:4])}.", source=_NCCL)
-def nccl_debug_level(environment: Environment) -> Iterator[Hit]:
-    """NCCL ignores a level that it does not know, and logs nothing."""
-    value = environment.env.get("NCCL_DEBUG")
-    if value and value["value"] and value["value"].text.upper() not in _DEBUG_LEVELS and "$" not in value["value"].text:
-        yield value["value"].hit_value(f"NCCL_DEBUG: {value['value'].text[:20]!r} is no level")
-
-
-@rule(RuleSeverity.WARNING, Subject.CONTAINER, fix="Remove NCCL_IB_DISABLE, or the device.", source=_NCCL)
-def nccl_ib_disabled(container: Container) -> Iterator[Hit]:
-    """NCCL_IB_DISABLE=1 makes NCCL use TCP sockets although the container has an RDMA device."""
-    value = container.env.get("NCCL_IB_DISABLE")
-    devices = [name for name in container.limits if name.startswith("rdma/") or "rdma" in name]
-    if value and value["value"].text == "1" and devices:
-        yield value["value"].hit_value(f"NCCL_IB_DISABLE=1 with {devices[0]}")
 
 
 @rule(
@@ -234,19 +165,6 @@ def cuda_visible_devices_set(container: Container) -> Iterator[Hit]:
         numbers = value["value"].text.split(",")
         if any(number.isdecimal() and int(number) >= container.gpus for number in numbers):
             yield value["value"].hit_value(f"CUDA_VISIBLE_DEVICES={','.join(numbers)[:40]} with {container.gpus} GPUs")
-
-
-@rule(
-    RuleSeverity.INFO,
-    Subject.ENVIRONMENT,
-    fix="Remove it once the error is found.",
-    source="https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars",
-)
-def cuda_launch_blocking(environment: Environment) -> Iterator[Hit]:
-    """Every kernel is waited for, so that computation and communication no longer overlap."""
-    value = environment.env.get("CUDA_LAUNCH_BLOCKING")
-    if value and value["value"].text == "1":
-        yield value["name"].hit("CUDA_LAUNCH_BLOCKING=1 is for debugging")
 
 
 @rule(

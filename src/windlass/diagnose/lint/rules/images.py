@@ -1,4 +1,4 @@
-"""Rules about the images of a job: tags that differ between its ranks, and images of CUDA without a GPU."""
+"""Rules about images: names, pull policies, tags that differ between ranks, and images of CUDA without a GPU."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from windlass.diagnose.lint.pod_templates import RAY_KINDS, Container, PodTempla
 from windlass.diagnose.lint.rule import Subject, rule
 
 _IMAGES = "https://kubernetes.io/docs/concepts/containers/images/"
+_IMAGE = re.compile(
+    r"[a-zA-Z0-9][-a-zA-Z0-9.]*(:[0-9]+)?(/[-a-z0-9._]+)+(:[\w][-\w.]{0,127})?(@[a-z0-9+._-]+:[0-9a-fA-F]+)?"
+    r"|[a-z0-9][-a-z0-9._]*(:[\w][-\w.]{0,127})?(@[a-z0-9+._-]+:[0-9a-fA-F]+)?"
+)
 _CUDA_IMAGE = re.compile(r"(?:docker\.io/)?nvidia/cuda[:@]|nvcr\.io/nvidia/(?:cuda|pytorch|tensorflow|nemo|jax)[:@]")
 _DEVICE = re.compile(r"(?:nvidia|amd|gpu\.intel|habana|aws\.amazon|google)\.\w+/|volcano\.sh/|.*gpu")
 
@@ -22,6 +26,54 @@ def _parts(image: str) -> tuple[str, str]:
     if not colon or "/" in tag:
         repository, tag = name, "latest"
     return repository, digest if at else tag
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.CONTAINER,
+    fix="Write the image.",
+    source=_IMAGES,
+)
+def image_missing(container: Container) -> Iterator[Hit]:
+    """A container of a pod needs an image; the API server refuses the pod."""
+    if (
+        container.pod.kind in ("Pod", "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Notebook")
+        and not container.value["image"]
+        and not container.pod.is_patch
+    ):
+        yield container.value.hit(f"the container {container.value['name'].text[:60]!r} has no image")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.CONTAINER,
+    fix="Write registry/path:tag, the path in small letters.",
+    source=f"{_IMAGES}#image-names",
+)
+def image_malformed(container: Container) -> Iterator[Hit]:
+    """The runtime cannot parse the name: the pod stays at InvalidImageName."""
+    image = container.value["image"]
+    if image and not _is_placeholder(image.text) and not _IMAGE.fullmatch(image.text):
+        yield image.hit_value(f"{image.text[:80]!r} is no name of an image")
+
+
+def _is_placeholder(text: str) -> bool:
+    """Tells whether a tool or a person fills in the image: ${IMAGE}, <image>, FILLED BY THE OPERATOR."""
+    return any(mark in text for mark in "${<") or re.fullmatch(r"[A-Z]+[A-Z_ -]*", text) is not None
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.CONTAINER,
+    fix="Write Always, IfNotPresent or Never.",
+    source=f"{_IMAGES}#image-pull-policy",
+)
+def image_pull_policy_unknown(container: Container) -> Iterator[Hit]:
+    """The API server refuses another policy; the words are case-sensitive."""
+    policy, known = container.value["imagePullPolicy"], {"always": "Always", "ifnotpresent": "IfNotPresent"}
+    if policy and policy.text not in ("Always", "IfNotPresent", "Never") and "$" not in policy.text:
+        meant = {**known, "never": "Never"}.get(policy.text.lower())
+        yield policy.hit_value(f"{policy.text[:40]!r} is no policy", meant)
 
 
 @rule(

@@ -102,20 +102,6 @@ def container_name_malformed(pod: PodTemplate) -> Iterator[Hit]:
 
 
 @rule(
-    RuleSeverity.ERROR,
-    Subject.CONTAINER,
-    fix="Write Always, IfNotPresent or Never.",
-    source=f"{_K8S}/concepts/containers/images/#image-pull-policy",
-)
-def image_pull_policy_unknown(container: Container) -> Iterator[Hit]:
-    """The API server refuses another policy; the words are case-sensitive."""
-    policy, known = container.value["imagePullPolicy"], {"always": "Always", "ifnotpresent": "IfNotPresent"}
-    if policy and policy.text not in ("Always", "IfNotPresent", "Never") and "$" not in policy.text:
-        meant = {**known, "never": "Never"}.get(policy.text.lower())
-        yield policy.hit_value(f"{policy.text[:40]!r} is no policy", meant)
-
-
-@rule(
     RuleSeverity.WARNING,
     Subject.POD,
     fix="Write dnsPolicy: ClusterFirstWithHostNet.",

@@ -1,4 +1,4 @@
-"""Rules about requests and limits of containers: GPUs, memory, huge pages and devices of networks."""
+"""Rules about requests and limits: GPUs, MIG devices, memory, huge pages, network devices, and machine types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from windlass.diagnose.lint.findings import Hit, RuleSeverity
 from windlass.diagnose.lint.pod_templates import GPU_RESOURCES, Container, PodTemplate
 from windlass.diagnose.lint.rule import Subject, rule
 from windlass.diagnose.lint.values import Value
-from windlass.hardware.network.profiles import is_rdma_resource
+from windlass.hardware.facts.instances import Instance
+from windlass.hardware.network.automatic import INSTANCE_LABELS, selected_instance
+from windlass.hardware.network.profiles import EFA_RESOURCE, is_rdma_resource
 from windlass.jobs.kubernetes.pods.quantities import amount
 
 _GPUS = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
@@ -28,6 +30,8 @@ _MISSPELT: Mapping[str, str] = MappingProxyType(
         ),
     }
 )
+_DEVICES: Mapping[str, str] = MappingProxyType({"nvidia.com/gpu": "gpus", EFA_RESOURCE: "adapters"})
+"""Resource → the field of `Instance` with their number."""
 _BYTES = ("memory", "ephemeral-storage")
 _MIN_BYTES = 2**20
 
@@ -240,3 +244,39 @@ def privileged_with_gpu(container: Container) -> Iterator[Hit]:
     privileged = container.value.at("securityContext", "privileged")
     if container.gpus and privileged.text == "true" and container.pod.kind != "DaemonSet":
         yield privileged.hit("a privileged container requests GPUs")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.POD,
+    fix="Lower the number, or select a machine type that has so many.",
+    source="https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/",
+)
+def devices_exceed_instance(pod: PodTemplate) -> Iterator[Hit]:
+    """No machine of the selected type has so many devices, so the pod waits for ever."""
+    instance = _instance(pod.spec["nodeSelector"])
+    for resource, field in _DEVICES.items() if instance else ():
+        wanted = [each.limits[resource] for each in pod.containers if resource in each.limits]
+        has_figures = resource == "nvidia.com/gpu" or (instance is not None and instance.adapter.startswith("EFA"))
+        total = sum(int(each.text) for each in wanted if each.text.isdecimal())
+        if instance and has_figures and total > getattr(instance, field):
+            yield wanted[-1].hit_value(f"{total} {resource}; {instance.name} has {getattr(instance, field)}")
+
+
+@rule(
+    RuleSeverity.INFO,
+    Subject.CONTAINER,
+    fix="Request all adapters of the machine with all of its GPUs.",
+    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html",
+)
+def efa_below_instance(container: Container) -> Iterator[Hit]:
+    """The container has all GPUs of the machine and a part of its network, so that collectives are slower."""
+    instance, adapters = _instance(container.pod.spec["nodeSelector"]), container.limits.get(EFA_RESOURCE)
+    count = adapters.number if adapters else None
+    if instance and adapters and count and container.gpus == instance.gpus and count < instance.adapters:
+        yield adapters.hit_value(f"{count} of the {instance.adapters} adapters of {instance.name}")
+
+
+def _instance(selector: Value) -> Instance | None:
+    """The machine type that a pod selects, None if it selects none that is known."""
+    return selected_instance({label: selector[label].text for label in INSTANCE_LABELS})

@@ -1,4 +1,4 @@
-"""Rules about settings of NCCL and PyTorch, and about devices that a machine type does not have."""
+"""Rules about variables of NCCL, PyTorch, CUDA and libfabric: unknown, obsolete, for debugging."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from types import MappingProxyType
 
 from windlass.diagnose.lint.environment import Environment
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
-from windlass.diagnose.lint.pod_templates import Container, PodTemplate
+from windlass.diagnose.lint.pod_templates import Container
 from windlass.diagnose.lint.rule import Subject, rule
-from windlass.diagnose.lint.values import Value
-from windlass.hardware.facts.instances import Instance
-from windlass.hardware.network.automatic import INSTANCE_LABELS, selected_instance
 from windlass.hardware.network.profiles import EFA_RESOURCE
 from windlass.hardware.network.variables import obsolete_settings
 
 _NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
+_TORCH_NCCL = "https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html"
+_EFA = "https://github.com/aws/aws-ofi-nccl/blob/master/doc/efa-env-var.md"
 _ALLOCATOR = "https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf"
 _KNOWN = """
     ALGO ALLOC_P2P_NET_LL_BUFFERS BUFFSIZE CHECKS_DISABLE CHECK_POINTERS COLLNET_ENABLE COLLNET_NODE_THRESHOLD
@@ -58,8 +57,13 @@ _ALLOCATOR_OPTIONS = frozenset(
         "roundup_power2_divisions",
     }
 )
-_DEVICES: Mapping[str, str] = MappingProxyType({"nvidia.com/gpu": "gpus", EFA_RESOURCE: "adapters"})
-"""Resource → the field of `Instance` with their number."""
+_RENAMED: Mapping[str, str] = MappingProxyType(
+    {
+        name: f"TORCH_{name}"
+        for name in ("NCCL_ASYNC_ERROR_HANDLING", "NCCL_BLOCKING_WAIT", "NCCL_DESYNC_DEBUG", "NCCL_ENABLE_TIMING")
+    }
+)
+_DEBUG_LEVELS = ("VERSION", "WARN", "INFO", "TRACE", "ABORT", "NONE")
 _DEBUGGING: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "NCCL_CHECK_POINTERS": ("1", "checks each pointer of every call"),
@@ -79,6 +83,53 @@ _RECORDER: Mapping[str, str] = MappingProxyType(
 )
 _SIMILAR = 0.92
 """Share of equal characters: one letter in twelve may differ."""
+
+
+@rule(RuleSeverity.WARNING, Subject.ENVIRONMENT, fix="Write the new name.", source=_TORCH_NCCL)
+def torch_variable_obsolete(environment: Environment) -> Iterator[Hit]:
+    """PyTorch 2.2 renamed its variables about NCCL; the old names are deprecated."""
+    for name, replacement in _RENAMED.items():
+        if name in environment.env:
+            yield environment.env[name]["name"].hit_value(f"{name} is now called {replacement}", replacement)
+
+
+@rule(RuleSeverity.INFO, Subject.ENVIRONMENT, fix="Remove the variable.", source=_EFA)
+def efa_variable_obsolete(environment: Environment) -> Iterator[Hit]:
+    """Since libfabric 1.18 and version 1.7 of NCCL's plugin they choose this themselves; the setting is not needed."""
+    env = {name: entry["value"].text for name, entry in environment.env.items()}
+    for each in obsolete_settings(env, "efa"):
+        if not each.value or EFA_RESOURCE in environment.limits:
+            yield environment.env[each.name]["name"].hit_value(f"{each.name}={env[each.name][:20]}: {each.why}")
+
+
+@rule(RuleSeverity.WARNING, Subject.ENVIRONMENT, fix=f"Write one of {', '.join(_DEBUG_LEVELS[:4])}.", source=_NCCL)
+def nccl_debug_level(environment: Environment) -> Iterator[Hit]:
+    """NCCL ignores a level that it does not know, and logs nothing."""
+    value = environment.env.get("NCCL_DEBUG")
+    if value and value["value"] and value["value"].text.upper() not in _DEBUG_LEVELS and "$" not in value["value"].text:
+        yield value["value"].hit_value(f"NCCL_DEBUG: {value['value'].text[:20]!r} is no level")
+
+
+@rule(RuleSeverity.WARNING, Subject.CONTAINER, fix="Remove NCCL_IB_DISABLE, or the device.", source=_NCCL)
+def nccl_ib_disabled(container: Container) -> Iterator[Hit]:
+    """NCCL_IB_DISABLE=1 makes NCCL use TCP sockets although the container has an RDMA device."""
+    value = container.env.get("NCCL_IB_DISABLE")
+    devices = [name for name in container.limits if name.startswith("rdma/") or "rdma" in name]
+    if value and value["value"].text == "1" and devices:
+        yield value["value"].hit_value(f"NCCL_IB_DISABLE=1 with {devices[0]}")
+
+
+@rule(
+    RuleSeverity.INFO,
+    Subject.ENVIRONMENT,
+    fix="Remove it once the error is found.",
+    source="https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars",
+)
+def cuda_launch_blocking(environment: Environment) -> Iterator[Hit]:
+    """Every kernel is waited for, so that computation and communication no longer overlap."""
+    value = environment.env.get("CUDA_LAUNCH_BLOCKING")
+    if value and value["value"].text == "1":
+        yield value["name"].hit("CUDA_LAUNCH_BLOCKING=1 is for debugging")
 
 
 @rule(RuleSeverity.WARNING, Subject.ENVIRONMENT, fix="Write the name that the message shows.", source=_NCCL)
@@ -164,55 +215,3 @@ def allocator_option_unknown(environment: Environment) -> Iterator[Hit]:
             option = part.partition(":")[0].strip()
             if option and option not in _ALLOCATOR_OPTIONS:
                 yield value.hit(f"{name}: {option[:60]!r} is no option of the allocator")
-
-
-@rule(
-    RuleSeverity.WARNING,
-    Subject.POD,
-    fix="Write the number of GPUs of a pod, or auto.",
-    source="https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/",
-    kinds="PyTorchJob TrainJob",
-)
-def processes_field_differs(pod: PodTemplate) -> Iterator[Hit]:
-    """The operator starts so many ranks in each pod: those beyond the GPUs fail, GPUs beyond them stay idle."""
-    spec = pod.root["spec"]
-    number = spec["nprocPerNode"] or spec.at("trainer", "numProcPerNode")
-    for container in pod.containers:
-        if number.text.isdecimal() and container.gpus and int(number.text) != container.gpus:
-            yield number.hit_value(f"{number.name} is {number.text}; a pod has {container.gpus} GPUs")
-
-
-@rule(
-    RuleSeverity.ERROR,
-    Subject.POD,
-    fix="Lower the number, or select a machine type that has so many.",
-    source="https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/",
-)
-def devices_exceed_instance(pod: PodTemplate) -> Iterator[Hit]:
-    """No machine of the selected type has so many devices, so the pod waits for ever."""
-    instance = _instance(pod.spec["nodeSelector"])
-    for resource, field in _DEVICES.items() if instance else ():
-        wanted = [each.limits[resource] for each in pod.containers if resource in each.limits]
-        has_figures = resource == "nvidia.com/gpu" or (instance is not None and instance.adapter.startswith("EFA"))
-        total = sum(int(each.text) for each in wanted if each.text.isdecimal())
-        if instance and has_figures and total > getattr(instance, field):
-            yield wanted[-1].hit_value(f"{total} {resource}; {instance.name} has {getattr(instance, field)}")
-
-
-@rule(
-    RuleSeverity.INFO,
-    Subject.CONTAINER,
-    fix="Request all adapters of the machine with all of its GPUs.",
-    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html",
-)
-def efa_below_instance(container: Container) -> Iterator[Hit]:
-    """The container has all GPUs of the machine and a part of its network, so that collectives are slower."""
-    instance, adapters = _instance(container.pod.spec["nodeSelector"]), container.limits.get(EFA_RESOURCE)
-    count = adapters.number if adapters else None
-    if instance and adapters and count and container.gpus == instance.gpus and count < instance.adapters:
-        yield adapters.hit_value(f"{count} of the {instance.adapters} adapters of {instance.name}")
-
-
-def _instance(selector: Value) -> Instance | None:
-    """The machine type that a pod selects, None if it selects none that is known."""
-    return selected_instance({label: selector[label].text for label in INSTANCE_LABELS})
