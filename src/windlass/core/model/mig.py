@@ -15,10 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 PREFIX = "mig-"
 """Prefix of the resource names of profiles: prefix and profile name together name instances of that profile."""
@@ -56,6 +57,8 @@ class Geometry:
     @cached_property
     def instances_left(self) -> NDArray[np.int64]:
         """int64[256, P]: how many more instances of each profile fit, by the mask of free slices; exact."""
+        import numpy as np  # noqa: PLC0415 - readers of manifests need the names of profiles alone
+
         return np.array(
             [
                 [sum(mask & p.bits(start) == p.bits(start) for start in p.starts) for p in self.profiles]
@@ -70,7 +73,8 @@ class Geometry:
 
     def sort_key(self, mask: int) -> int:
         """Returns a sort key of masks: the number of largest profiles that still fit, then of the next largest, etc."""
-        return int(self.instances_left[mask] @ (8 ** np.arange(len(self.profiles))[::-1]))
+        digits = reversed([int(count) for count in self.instances_left[mask]])
+        return sum(count * 8**place for place, count in enumerate(digits))
 
     def best_start(self, profile: Profile, mask: int) -> int | None:
         """Returns the start after which most large instances still fit, the first of equals; None: no place is free."""
