@@ -101,8 +101,10 @@ def _lines(file: LogFile, since: int | None) -> Iterator[LogLine]:
 class LogCursor:
     """A position in one stream. `poll` returns the lines since then; without new lines it costs two system calls."""
 
-    def __init__(self, file: LogFile, *, since: int | None = None) -> None:
+    def __init__(self, file: LogFile, *, since: int | None = None, chunk: int = _CHUNK) -> None:
         self.file = file
+        self._chunk = chunk
+        """Bytes that are read at once."""
         self.offset = 0
         """Offset of the next byte to read."""
         self._part: _Part | None = None
@@ -166,7 +168,7 @@ class LogCursor:
             assert self._part is not None  # noqa: S101 - set by _enter_part
             # before reading: afterwards more may be written and then rotated
             closed = self._part.is_closed(self.file.path)
-            if data := os.pread(self._part.descriptor, _CHUNK, self.offset - self._part.start):
+            if data := os.pread(self._part.descriptor, self._chunk, self.offset - self._part.start):
                 self.offset += len(data)
                 return data
             if not closed:
@@ -262,9 +264,11 @@ def _end(path: Path) -> int:
 
 def _suffixes(path: Path) -> list[int]:
     prefix = path.name + "."
-    if not path.parent.is_dir():
+    try:
+        entries = os.listdir(path.parent)  # noqa: PTH208 - a folder of 512 ranks is listed for each of them
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    names = (entry.name[len(prefix) :] for entry in path.parent.iterdir() if entry.name.startswith(prefix))
+    names = (entry[len(prefix) :] for entry in entries if entry.startswith(prefix))
     return [int(name) for name in names if name.isdecimal()]
 
 

@@ -12,9 +12,9 @@ from windlass.diagnose.failures.evidence import Evidence, LogSource
 from windlass.diagnose.flight.facts import read_hang_evidence
 from windlass.server.diagnosis.log_excerpts import open_file, open_stream
 
-MAX_EXCERPT_BYTES = 32 << 20
+MAX_EXCERPT_BYTES = 16 << 20
 """Bytes that are read of all logs of an attempt together, about."""
-_MIN_LOG_BYTES, _MAX_LOG_BYTES = 32 << 10, 4 << 20
+_MIN_LOG_BYTES, _MAX_LOG_BYTES = 16 << 10, 4 << 20
 """Bytes that are read of one log: a quarter from its start, the rest from its end."""
 
 

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from windlass.backends.local.logs import LogCursor, LogFile, stream_bounds
 
+_MIN_CHUNK, _MAX_CHUNK = 4 << 10, 256 << 10
 _MAX_LINE = 16 << 10
 """Characters of a line that are kept."""
 
@@ -78,7 +79,7 @@ def _read_stream(path: Path, parts: list[tuple[int, int]]) -> BinaryIO:
 
 def _lines_between(path: Path, start: int, end: int, *, skips_first: bool) -> Iterator[bytes]:
     """Yields the lines of a stream between two offsets; `skips_first`: the first one may have begun before."""
-    cursor = LogCursor(LogFile("", 0, 0, "", path))
+    cursor = LogCursor(LogFile("", 0, 0, "", path), chunk=max(_MIN_CHUNK, min(end - start, _MAX_CHUNK)))
     cursor.offset = start
     left = end - start
     try:

@@ -123,7 +123,7 @@ def test_512_ranks_share_the_budget(tmp_path: Path) -> None:
         1, [LoggedFile(f"rank {rank}", str(path), rank, is_complete=True) for rank in range(1024)]
     )
     logs = read_evidence(request)[0].logs
-    assert sum(len(log.open().read()) for log in logs) <= 32 << 20
+    assert sum(len(log.open().read()) for log in logs) <= 16 << 20
     assert not any(log.is_complete for log in logs)
 
 
