@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,10 @@ _WEAKER = {
 }
 _ENDED_WELL = frozenset({"job-completed", "training-completed"})
 """Hints that state a good end: of the job, or of the program of one log."""
+_GENERIC = frozenset({"python-exception", "python-runtime-error"})
+"""Rules that take every exception. On a line that another rule knows they prove nothing of their own."""
+_MILD = re.compile(r"\b(?:WARNING|Warning|INFO|DEBUG)\b")
+"""Words of a logger about a line that its program does not take for an error."""
 _STALE_LINES = 300
 """Lines that a log goes on after a fact, before later facts: the program survived it."""
 
@@ -52,10 +57,11 @@ def find_candidates(
     """
     present = {fact.rule for fact, _ in facts}
     ignored = _healthy_lines(facts, rules)
+    explained = _explained_lines(facts, rules)
     ends = [fact for fact, _ in facts if fact.rule in _ENDED_WELL]
     by_rule: dict[str, list[tuple[Fact, int]]] = defaultdict(list)
     for fact, signature in facts:
-        is_proof = _place(fact) not in ignored or not fact.evidence.line
+        is_proof = _place(fact) not in ignored and not (fact.rule in _GENERIC and _place(fact) in explained)
         if is_proof and not any(_precedes(fact, end, rules[end.rule].scope) for end in ends):
             by_rule[fact.rule].append((fact, signature))
     found = []
@@ -70,7 +76,7 @@ def find_candidates(
             continue
         if kept := _in_order(_complete_sets(rule, proofs)):
             is_sure = not rule.absent or complete >= lengths.keys()
-            certainty = rule.certainty if is_sure else _WEAKER[rule.certainty]
+            certainty = rule.certainty if is_sure and not _are_mild(kept) else _WEAKER[rule.certainty]
             found.append(CauseCandidate(rule, kept, certainty, _is_survived(kept, facts, rules)))
     return sorted(found, key=lambda each: (order_of(each.first), each.rule.id))
 
@@ -91,7 +97,18 @@ def _place(fact: Fact) -> tuple[str, int]:
 
 def _healthy_lines(facts: Sequence[tuple[Fact, int]], rules: Mapping[str, FailureRule]) -> set[tuple[str, int]]:
     """Lines that a healthy run prints, as a hint says. They prove nothing."""
-    return {_place(fact) for fact, _ in facts if rules[fact.rule].cause == _HEALTHY}
+    return {_place(fact) for fact, _ in facts if rules[fact.rule].cause == _HEALTHY and fact.evidence.line}
+
+
+def _explained_lines(facts: Sequence[tuple[Fact, int]], rules: Mapping[str, FailureRule]) -> set[tuple[str, int]]:
+    """Lines on which a rule other than the generic ones has fired."""
+    known = (fact for fact, _ in facts if fact.rule not in _GENERIC and rules[fact.rule].role is not RuleRole.HINT)
+    return {_place(fact) for fact in known}
+
+
+def _are_mild(facts: Sequence[Fact]) -> bool:
+    """Whether the program itself calls every one of the lines a warning, or less."""
+    return all(_MILD.search(fact.evidence.text) for fact in facts)
 
 
 def _precedes(fact: Fact, end: Fact, scope: CauseScope) -> bool:
