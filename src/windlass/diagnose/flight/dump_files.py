@@ -14,8 +14,7 @@ from windlass.diagnose.flight.dump_format import MAX_RANK, is_dump, parse_dump
 from windlass.diagnose.flight.records import DumpError, FlightDump
 
 MAX_DUMP_BYTES = 64 << 20
-_HEAD_BYTES = 64
-_FIRST_BYTES = (b"\x80", b"{")
+_HEAD_BYTES = 64 << 10
 _RANK = re.compile(r"(?:^|[^a-zA-Z])r(?:ank)?[-_.]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _LAST_NUMBER = re.compile(r"(?<!\d)(\d{1,7})(?:\.\w+)?\Z")
 _ATTEMPT = re.compile(r"attempt[-_]?(\d{1,9})", re.IGNORECASE)
@@ -58,11 +57,9 @@ def _read_candidate(path: Path) -> tuple[bytes, int]:
     with path.open("rb") as file:
         status = path.stat()
         head = file.read(_HEAD_BYTES)
-        if not head.lstrip().startswith(_FIRST_BYTES):
+        if not is_dump(head):
             return b"", 0
         data = head + file.read(MAX_DUMP_BYTES)
-    if not is_dump(data):
-        return b"", 0
     if len(data) > MAX_DUMP_BYTES:
         raise DumpError(f"is larger than {MAX_DUMP_BYTES >> 20} MiB: set a smaller TORCH_FR_BUFFER_SIZE")
     return data, status.st_mtime_ns

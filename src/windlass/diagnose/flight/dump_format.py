@@ -36,15 +36,14 @@ _MAX_DIMENSIONS, _MAX_TENSORS, _MAX_MEMBERS, _MAX_FRAMES = 32, 500_000, 1_000_00
 """Bounds of one tensor, of all entries, of all groups, and of the stack of one entry."""
 _TENSOR_FIELDS = ("input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
 _TRANSFER = re.compile(r"(send|recv) (\d{1,7})(?:->|<-)(\d{1,7})\Z")
+_NAMES_OF_DUMPS = (b"pg_config", b"collective_seq_id", b"record_id", b"flight_recorder")
 _PICKLE_START = re.compile(rb"\x80[\x02-\x05]")
 
 
-def is_dump(data: bytes) -> bool:
-    """Whether data may be a dump: a pickle, or a JSON object with the fields of one."""
-    if _PICKLE_START.match(data):
-        return b"pg_config" in data or b"entries" in data or b"flight_recorder" in data
-    is_object = data[:64].lstrip()[:1] == b"{"
-    return is_object and (b'"pg_config"' in data or b'"collective_seq_id"' in data)
+def is_dump(head: bytes) -> bool:
+    """Whether a file may be a dump by its first 64 KiB: a pickle or a JSON object with names that only dumps have."""
+    is_known_form = _PICKLE_START.match(head) or head.lstrip().startswith(b"{")
+    return bool(is_known_form) and any(name in head for name in _NAMES_OF_DUMPS)
 
 
 def parse_dump(data: bytes, rank: int, source: str, written_ns: int = 0) -> FlightDump:

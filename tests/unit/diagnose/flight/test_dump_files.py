@@ -68,7 +68,8 @@ def test_dumps_are_found_among_logs_by_content(tmp_path: Path) -> None:
         write(tmp_path / "rank1.json", as_json(CONTENT)),
         write(tmp_path / "rank0.log", b"[rank0]: a line\n"),
         write(tmp_path / "config.json", b'{"model": "entries", "version": 1}'),
-        write(tmp_path / "weights_2.pkl", pickle.dumps([1, 2, 3])),
+        write(tmp_path / "rank0.jsonl", b'{"step": 1}\n' * 10_000),
+        write(tmp_path / "weights_2.pkl", pickle.dumps({"entries": [1, 2, 3]})),
         write(tmp_path / "empty_3", b""),
     ]
     found = read_dump_files([*paths, tmp_path / "absent"])
@@ -136,7 +137,7 @@ UNUSABLE = {
     "wrong sizes": (as_pickle({**CONTENT, "entries": [{**call(), "input_sizes": [["a"]]}]}), "input_sizes"),
     "wrong frames": (as_pickle({**CONTENT, "entries": [{**call(), "frames": 3}]}), "frames are no list"),
     "wrong groups": (as_pickle({**CONTENT, "pg_config": [1]}), "pg_config"),
-    "code": (b"\x80\x02X\x07\x00\x00\x00entriescos\nsystem\nX\x04\x00\x00\x00true\x85R.", "may run code"),
+    "code": (b"\x80\x02X\x09\x00\x00\x00pg_configcos\nsystem\nX\x04\x00\x00\x00true\x85R.", "may run code"),
 }
 
 
