@@ -28,6 +28,10 @@ ASSUMPTIONS = (
 )
 
 
+_CLOSE = 0.9
+"""Fraction of the limit of a latency from which it is called close."""
+
+
 def plain_sharing_plan(plan: SharingPlan) -> dict[str, Any]:
     """Returns the plan as JSON and YAML have it. Times are in seconds, memory in bytes."""
     return {
@@ -157,11 +161,19 @@ def _workload_rows(plan: SharingPlan) -> Iterator[tuple[str, ...]]:
 def _reasons(plan: SharingPlan, each: WorkloadPlan) -> Iterator[str]:
     placed = [_describe_pods(plan, each, index) for index in range(len(each.pods))]
     yield f"{each.workload.name}: {'; '.join(placed) or 'refused'}"
+    if _is_close_to_limit(each):
+        yield f"  p95 is within {1 - _CLOSE:.0%} of its limit: plan with other seeds too, or lower the limit"
     alike: dict[tuple[str, Cause, str], list[str]] = {}
     for no in each.rejections:
         alike.setdefault((no.pool, no.cause, no.text), []).append(no.use)
     for (pool, cause, text), uses in alike.items():
         yield f"  not {', '.join(uses)} in {pool} ({cause}): {text}"
+
+
+def _is_close_to_limit(each: WorkloadPlan) -> bool:
+    p95 = each.forecast.latency_p95_s if each.forecast else None
+    limit = each.workload.latency_s
+    return p95 is not None and limit is not None and p95 > _CLOSE * limit
 
 
 def _describe_pods(plan: SharingPlan, each: WorkloadPlan, index: int) -> str:
