@@ -9,7 +9,8 @@ from typing import Any
 
 from windlass.backends.errors import BackendError
 from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
-from windlass.backends.kubernetes.client.resources import PODS, path
+from windlass.backends.kubernetes.client.pod_log import read_log_end
+from windlass.cli.kubernetes.api_session import REQUEST_TIMEOUT_S
 from windlass.cli.kubernetes.client import ClusterClient
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.cli.kubernetes.pod_ranks import PodRank, ranks_of_pods
@@ -91,11 +92,12 @@ async def _read_logs(
 
     async def read(rank: PodRank, container: str, *, previous: bool) -> LoggedText | str:
         params = {"container": container, "timestamps": "true", "tailLines": str(size // _BYTES_PER_LINE)}
-        params |= {"limitBytes": str(size)} | ({"previous": "true"} if previous else {})
+        params |= {"previous": "true"} if previous else {}
         try:
             async with room:
-                where = path(PODS, rank.namespace, rank.name, "log")
-                body = await cluster.session.connection.request("GET", where, params=params)
+                body = await read_log_end(
+                    cluster.session.connection, rank.namespace, rank.name, params, size, REQUEST_TIMEOUT_S
+                )
         except (Refusal, BackendError) as error:
             return f"log of pod {rank.name}: {error}"
         name = f"pod {rank.name} {container}{' before its restart' if previous else ''}"

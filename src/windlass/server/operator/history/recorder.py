@@ -16,7 +16,7 @@ from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.client.resources import PODS, path
+from windlass.backends.kubernetes.client.pod_log import read_log_end
 from windlass.backends.port import Changes
 from windlass.controller.observer import Observer
 from windlass.core.model.status import TERMINAL, JobState, Status
@@ -147,10 +147,10 @@ def _adds_verdict(status: Status) -> bool:
 
 async def _read_last_lines(connection: Connection, pod: Pod, max_bytes: int) -> tuple[str, str]:
     """The last lines of a pod's log from the API server, and the reason why there are none, empty if there are."""
-    address = path(PODS, pod.metadata.namespace, pod.metadata.name, "log")
-    options = {"container": choose_container(pod), "tailLines": str(_LOG_LINES), "limitBytes": str(max_bytes)}
+    about = pod.metadata
+    options = {"container": choose_container(pod), "tailLines": str(_LOG_LINES)}
     try:
-        body = await connection.request("GET", address, params=options, within=_LOG_TIMEOUT_S)
+        body = await read_log_end(connection, about.namespace, about.name, options, max_bytes, _LOG_TIMEOUT_S)
     except ApiError as error:
         if error.is_missing:
             return "", "the pod was gone before its log could be read"
