@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, get_type_hints
@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias, get_type_hints
 import typer
 
 from windlass.cli.errors import UsageError
-from windlass.jobs.description.options import RunOptions, expectation_of, flags_of, help_of
+from windlass.jobs.description.options import RunOptions, completions_of, expectation_of, flags_of, help_of
 from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.server.cluster_options import ClusterOptions
 
@@ -115,9 +115,19 @@ def _option(name: str) -> inspect.Parameter:
     number: dict[str, Any] = {}
     if annotation == int | None:
         number = {"parser": functools.partial(_read_integer, name), "metavar": "<int>"}
-    option = typer.Option(*flags_of(name), help=help_of(name), show_default=False, **number)
+    extra: dict[str, Any] = {**number, **({"autocompletion": _offer(words)} if (words := completions_of(name)) else {})}
+    option = typer.Option(*flags_of(name), help=help_of(name), show_default=False, **extra)
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, kind, default=None, annotation=Annotated[annotation, option])
+
+
+def _offer(words: Sequence[str]) -> Callable[[str], list[str]]:
+    """Returns the completion of an option that accepts these words."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return complete
 
 
 def _read_integer(name: str, text: str | int) -> int:

@@ -161,6 +161,7 @@ def test_verbs_options_values_and_jobs_are_completed(daemon, windlass, monkeypat
     assert offered(windlass, monkeypatch, "windlass su") == ["submit", "suspend"]
     assert offered(windlass, monkeypatch, "windlass run --loc") == ["--local-nodes", "--local-gpus"]
     assert offered(windlass, monkeypatch, "windlass queue -o ") == ["table", "wide", "json", "jsonl", "yaml", "name"]
+    assert offered(windlass, monkeypatch, "windlass run --network ro") == ["roce", "roce-sriov"]
     assert offered(windlass, monkeypatch, "windlass submit --validate ") == ["strict", "warn", "ignore"]
     assert offered(windlass, monkeypatch, "windlass cancel di") == ["digits-1"]
     daemon.says["/v1/reservations"] = {"reservations": [{"name": "exam", "state": "now"}]}

@@ -13,6 +13,7 @@ from windlass.jobs.kubernetes.kinds.registry import read
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
+from windlass.jobs.kubernetes.pods.network_pods import UNDECIDED
 
 Manifest = dict[str, Any]
 DrawSuffix = Callable[[], str]
@@ -44,7 +45,9 @@ def build_training_jobs(
         named = _members(replace(submission, job=replace(submission.job, after=after)), name)
         for object_name, job in named:
             manifest = training_job(job, object_name, namespace)
-            made.warnings.extend(f"{submission.job.name}: {each}" for each in _read(manifest, submission).warnings)
+            warnings = _read(manifest, submission).warnings
+            decided_there = [each for each in warnings if each.startswith(UNDECIDED)]  # the operator sees the nodes
+            made.warnings.extend(f"{submission.job.name}: {each}" for each in warnings if each not in decided_there)
             made.manifests.append(manifest)
         here[submission.job.name] = [object_name for object_name, _ in named]
         made.names.append(name)

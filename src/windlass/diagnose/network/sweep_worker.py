@@ -19,7 +19,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -268,11 +268,12 @@ def _measure_pair(rank: _Rank, device: str, pair: tuple[int, int], size: int) ->
     """Returns half of the best round trip of a small and of a large message, and the number of wrong answers."""
     best, wrong = [], 0
     for length in (_SMALL_BYTES, size):
-        _round_trip(rank, device, pair, length)
-        first, is_wrong = _round_trip(rank, device, pair, length)
+        trip = _round_trips(rank, device, pair, length)
+        next(trip)
+        first, is_wrong = next(trip)
         times, wrong = [first], wrong + is_wrong
         for _ in range(_agree_on_rounds(rank, device, pair, first)):
-            spent, is_wrong = _round_trip(rank, device, pair, length)
+            spent, is_wrong = next(trip)
             wrong += is_wrong
             times.append(spent)
         best.append(min(times) / 2)
@@ -293,8 +294,8 @@ def _agree_on_rounds(rank: _Rank, device: str, pair: tuple[int, int], first: flo
     return int(agreed.item())
 
 
-def _round_trip(rank: _Rank, device: str, pair: tuple[int, int], size: int) -> tuple[float, bool]:
-    """Sends a message there and back; returns the seconds, and whether what came back differs."""
+def _round_trips(rank: _Rank, device: str, pair: tuple[int, int], size: int) -> Iterator[tuple[float, bool]]:
+    """Sends a message there and back for each item: the seconds, and whether what came back differs."""
     import torch  # noqa: PLC0415 - loaded after the check in `main`
     import torch.distributed as dist  # noqa: PLC0415
 
@@ -302,15 +303,17 @@ def _round_trip(rank: _Rank, device: str, pair: tuple[int, int], size: int) -> t
     peer = (pair[1] if is_first else pair[0]) * rank.per_node
     sent = torch.arange(size, device=device, dtype=torch.int64).remainder(_PERIOD).to(torch.uint8)
     received = torch.empty_like(sent)
-    begun = _now(device)
-    if is_first:
-        dist.send(sent, peer)
-        dist.recv(received, peer)
-    else:
-        dist.recv(received, peer)
-        dist.send(received, peer)
-    spent = _now(device) - begun
-    return spent, not torch.equal(received, sent)
+    while True:
+        received.zero_()
+        begun = _now(device)
+        if is_first:
+            dist.send(sent, peer)
+            dist.recv(received, peer)
+        else:
+            dist.recv(received, peer)
+            dist.send(received, peer)
+        spent = _now(device) - begun
+        yield spent, not torch.equal(received, sent)
 
 
 def _measure_collective(rank: _Rank, device: str, operation: str, size: int) -> dict[str, Any]:

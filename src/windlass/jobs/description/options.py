@@ -8,7 +8,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from windlass.hardware.network.profiles import NAMES
 from windlass.jobs.description.fields import job_field
+from windlass.jobs.description.network import NETWORK
 from windlass.jobs.description.placement_fields import ELASTIC
 from windlass.jobs.description.resolution import Values, check, resolve
 from windlass.jobs.description.submission import Submission
@@ -219,3 +221,10 @@ def expectation_of(name: str, given: str) -> str:
 def flags_of(name: str) -> tuple[str, ...]:
     """One option's names. Raises KeyError."""
     return job_field(name).flags
+
+
+def completions_of(name: str) -> tuple[str, ...]:
+    """Words that one option accepts, for the completion of a shell; none if it accepts any. Raises KeyError."""
+    if name == NETWORK.name:
+        return NAMES
+    return tuple(job_field(name).value_type.json.get("enum", ()))

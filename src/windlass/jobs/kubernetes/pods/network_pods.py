@@ -26,6 +26,8 @@ from windlass.jobs.kubernetes.pods.quantities import amount
 
 NO_NODES = "NodesUnknown"
 """Reason of a fault that lasts until the nodes of the cluster are known."""
+UNDECIDED = "network: "
+"""Begins a warning about a profile that only the operator can decide."""
 _SMALL_MEMORY = "1Gi"
 """Request beside huge pages, which the API server refuses without one of CPU or memory."""
 
@@ -55,7 +57,7 @@ def with_network(parsed: ParsedJob) -> ParsedJob:
         except PlanError as error:
             if parsed.settings.nodes is not None:
                 _refuse(parsed, str(error))
-            warnings.append(f"network: {error}; without a cluster the pods are shown without it")
+            warnings.append(f"{UNDECIDED}{error}; without a cluster the pods are shown without it")
             made = each
         replicas.append(made)
     job = replace(parsed.job, roles=tuple(roles[role.name] for role in parsed.job.roles))
