@@ -28,6 +28,8 @@ _OTHER_OPTIONS = """
 """
 _OPTIONS = frozenset(SHORT.values()) | FLAGS | {f"--{name}" for name in _OTHER_OPTIONS.split()}
 _TIME = re.compile(r"[0-9]+|[0-9]+:[0-9]+(:[0-9]+)?|[0-9]+-[0-9]+(:[0-9]+){0,2}|infinite|unlimited", re.IGNORECASE)
+_IS_LOOKUP = re.compile(r"\bhostname\b|nvidia-smi|\s(--ntasks[= ]|-n ?)1(\s|$)")
+"""A step of srun that asks for facts, or is one task: it needs no more than one CPU."""
 _MEMORY = ("--mem", "--mem-per-cpu", "--mem-per-gpu")
 _LOCAL = re.compile(r"(?:MASTER_ADDR=|--(?:rdzv[-_]endpoint|master[-_]addr)[ =])[\"']?(localhost|127\.0\.0\.1)")
 
@@ -172,6 +174,13 @@ def _gpus_per_node(script: BatchScript) -> int | None:
     return None
 
 
+@rule(RuleSeverity.WARNING, Subject.SCRIPT, fix="Start the script with torchrun.", source=_TORCHRUN)
+def sbatch_launch_obsolete(script: BatchScript) -> Iterator[Hit]:
+    """torch.distributed.launch is deprecated: torchrun replaced it and passes LOCAL_RANK as a variable."""
+    for place, line in script.calls("torch.distributed.launch"):
+        yield Hit(place, f"{line.split()[0][:60]} starts torch.distributed.launch")
+
+
 @rule(
     RuleSeverity.ERROR,
     Subject.SCRIPT,
@@ -208,6 +217,8 @@ def sbatch_cpus_not_passed(script: BatchScript) -> Iterator[Hit]:
     """Since Slurm 22.05 srun does not take --cpus-per-task from the job: each task has one CPU."""
     set_elsewhere = "SRUN_CPUS_PER_TASK" in script.text.text
     for place, line in script.calls("srun") if (script.number("--cpus-per-task") or 1) > 1 else ():
+        if _IS_LOOKUP.search(line):
+            continue
         if not set_elsewhere and not re.search(r"\s(--cpus-per-task|-c\s*[0-9$])", line.partition(" bash ")[0]):
             yield Hit(place, "srun without --cpus-per-task")
             return

@@ -196,9 +196,10 @@ def _cpus(text: str) -> float:
 def device_host_path(pod: PodTemplate) -> Iterator[Hit]:
     """Devices and drivers of the node bypass the device plugin: two pods get one GPU, and libraries do not match."""
     paths = re.compile(r"/dev/(nvidia|infiniband)|/usr/(local|lib)/nvidia|/var/lib/nvidia")
+    on_host = pod.spec["hostNetwork"].text == "true"  # clouds give RDMA to pods on the node's network in this way
     for volume in pod.spec["volumes"].items if pod.kind != "DaemonSet" else ():
         path = volume.at("hostPath", "path")
-        if paths.match(path.text):
+        if paths.match(path.text) and not (on_host and path.text.startswith("/dev/infiniband")):
             yield path.hit_value(f"the volume {volume['name'].text[:60]!r} is {path.text[:60]} of the node")
 
 
