@@ -31,7 +31,7 @@ MAX_TEXT = 200
 MAX_RANK = 1_000_000
 MAX_ENTRIES = 20_000
 _CACHED_TEXTS = 8192
-"""Entries of all ranks have the same names, files and types."""
+"""Entries of all ranks have the same names, files, sizes and types, which are kept once."""
 _MAX_DIMENSIONS, _MAX_TENSORS, _MAX_MEMBERS, _MAX_FRAMES = 32, 500_000, 1_000_000, 200
 """Bounds of one tensor, of all entries, of all groups, and of the stack of one entry."""
 _TENSOR_FIELDS = ("input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
@@ -153,7 +153,12 @@ def _tensors(entry: Json, sizes: str, types: str) -> TensorSet:
     shapes, names = entry.get(sizes) or [], entry.get(types) or []
     if not isinstance(shapes, list) or not isinstance(names, list):
         raise DumpError(f"has an entry whose {sizes} are no list of shapes: take the dump again")
-    return TensorSet(tuple(_shape(shape, sizes) for shape in shapes), tuple(_clean(name) for name in names))
+    return _tensor_set(tuple(_shape(shape, sizes) for shape in shapes), tuple(_clean(name) for name in names))
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def _tensor_set(sizes: tuple[tuple[int, ...], ...], types: tuple[str, ...]) -> TensorSet:
+    return TensorSet(sizes, types)
 
 
 def _shape(shape: Any, field: str) -> tuple[int, ...]:
