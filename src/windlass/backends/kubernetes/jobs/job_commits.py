@@ -15,9 +15,10 @@ from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
 from windlass.backends.kubernetes.jobs.run_control import RunControl
 from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.status.commit_failures import failures_of_jobs
-from windlass.backends.kubernetes.status.event_correlation import EventRecord
+from windlass.backends.kubernetes.status.event_correlation import NORMAL, EventRecord
 from windlass.backends.kubernetes.status.events import (
     FIELDS_IGNORED,
+    NETWORK_CHOSEN,
     NOT_WRITTEN,
     RECOVERED,
     STATE_REPLACED,
@@ -28,6 +29,7 @@ from windlass.backends.kubernetes.status.redaction import MessageRedaction
 from windlass.backends.kubernetes.status.status_writer import status_of
 from windlass.backends.port import Transition
 from windlass.core.model.status import TERMINAL, JobState, Phase
+from windlass.jobs.kubernetes.pods.network_pods import chosen_networks
 
 _AT_ONCE = 64
 """Maximum of concurrent writes: half of the client's connections, so that none waits for one while its time passes."""
@@ -124,7 +126,9 @@ class JobCommits:
                 )
 
     def record(self, transitions: Iterable[Transition], events: EventRecorder) -> None:
-        """Records an Event for each failure that agents recovered from, and one for fields of a new job without effect.
+        """Records an Event for each failure that agents recovered from, and for fields of a new job without effect.
+
+        The network that a new job with the profile `auto` gets has an Event too.
 
         The Events of a job's conditions are recorded when these are written.
         """
@@ -135,3 +139,5 @@ class JobCommits:
                 events.record(EventRecord(gang.reference, RECOVERED, each.event, each.message, each.at))
             if each.before == Phase.CREATED and (ignored := "; ".join(gang.parsed.warnings)):
                 events.record(EventRecord(gang.reference, FIELDS_IGNORED, "Read", ignored, each.at))
+            if each.before == Phase.CREATED and (network := chosen_networks(gang.parsed)):
+                events.record(EventRecord(gang.reference, NETWORK_CHOSEN, "Read", network, each.at, NORMAL))

@@ -30,6 +30,7 @@ _MAX_NOTE_BYTES = 1_024
 """Maximum length of a message in bytes, set by the API."""
 RECOVERED, NOT_WRITTEN, OBJECT_FAULT, AGENT_REFUSED = "Recovered", "StateNotWritten", "ObjectFault", "AgentRefused"
 FIELDS_IGNORED = "FieldsIgnored"
+NETWORK_CHOSEN = "NetworkChosen"
 STATE_REPLACED = "had a state in status.windlass that another writer has put there; it is replaced by the job's own"
 """Note of a fault of a job."""
 REPORTER = "windlass.dev/operator"

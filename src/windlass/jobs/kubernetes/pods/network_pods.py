@@ -26,6 +26,7 @@ from windlass.jobs.kubernetes.pods.quantities import amount
 
 NO_NODES = "NodesUnknown"
 """Reason of a fault that lasts until the nodes of the cluster are known."""
+_AS_ASKED = "as the job asks"
 UNDECIDED = "network: "
 """Begins a warning about a profile that only the operator can decide."""
 _SMALL_MEMORY = "1Gi"
@@ -62,6 +63,12 @@ def with_network(parsed: ParsedJob) -> ParsedJob:
         replicas.append(made)
     job = replace(parsed.job, roles=tuple(roles[role.name] for role in parsed.job.roles))
     return replace(parsed, job=job, replicas=tuple(replicas), warnings=tuple(warnings))
+
+
+def chosen_networks(parsed: ParsedJob) -> str:
+    """Returns the profiles that `auto` has become, with the reasons; "" where the job names its profile."""
+    notes = [ManifestField(each.template)["metadata"]["annotations"][NETWORK].text() for each in parsed.replicas]
+    return "; ".join(dict.fromkeys(note for note in notes if note and not note.endswith(_AS_ASKED)))
 
 
 def _requested(parsed: ParsedJob) -> dict[str, str]:
@@ -109,7 +116,7 @@ def _with_profile(parsed: ParsedJob, replicas: Replicas, role: Role, text: str) 
 def _decide(request: NetworkRequest, parsed: ParsedJob, usable: Any) -> _Profile:
     defaults = parsed.settings.networks
     if request.profile != AUTO:
-        return _Profile(request.over(defaults.get(request.profile)), "as the job asks")
+        return _Profile(request.over(defaults.get(request.profile)), _AS_ASKED)
     choice = choose_for_nodes(usable, defaults, request)
     found = request.over(defaults.get(choice.profile), choice.profile)
     if choice.resource and not found.resource:
