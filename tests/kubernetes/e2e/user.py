@@ -49,6 +49,12 @@ class User:
     def windlass(self, *words: str, folder: Path | None = None) -> str:
         return self._run([str(WINDLASS), *words], None, folder)
 
+    def doctor(self, job: str) -> Any:
+        """The diagnosis of a job as data: the verb exits with 1 if it names a cause."""
+        ran = self._ran([str(WINDLASS), "doctor", job, "--on", "kubernetes", "-n", self.namespace, "-o", "json"], None)
+        assert ran.returncode in (0, 1), ran.stderr
+        return json.loads(ran.stdout)
+
     def apply(self, *manifests: Mapping[str, Any]) -> None:
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
         until("the API server to accept the kinds", lambda: self._is_applied(text))

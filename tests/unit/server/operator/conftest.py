@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +35,7 @@ class Cluster:
         self.external = SimpleNamespace(get=lambda _: self.external_gang)
         self.pods = SimpleNamespace(owned=lambda _: self.found, get=self._pod)
         self.launchers = SimpleNamespace(pods=lambda _: self.launched)
-        self.connection = SimpleNamespace(request=self._request)
+        self.connection = SimpleNamespace(stream=self._stream)
 
     def add(self, state: JobState) -> JobState:
         self.gangs[state.id] = SimpleNamespace(reference=SimpleNamespace(uid="u1", owner_key=("team", "u1")))
@@ -43,12 +44,18 @@ class Cluster:
     def _pod(self, _namespace: str, name: str) -> Pod | None:
         return next((pod for pod in self.found if pod.metadata.name == name), None)
 
-    async def _request(self, _method: str, path: str, *, params: dict[str, str], **_within: float) -> bytes:
+    @asynccontextmanager
+    async def _stream(self, path: str, params: dict[str, str], _silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
         self.asked.append((path, params))
         log = self.logs.get(path.split("/")[-2], ApiError(404, "NotFound", "pods not found"))
         if isinstance(log, Exception):
             raise log
-        return log
+
+        async def pieces() -> AsyncIterator[bytes]:
+            for start in range(0, len(log), 1 << 16):
+                yield log[start : start + (1 << 16)]
+
+        yield pieces()
 
 
 @pytest.fixture

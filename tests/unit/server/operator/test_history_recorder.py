@@ -74,7 +74,14 @@ def test_a_log_is_read_once_when_its_pod_has_ended(cluster, notes, state, pod, t
     [(path, asked)] = cluster.asked
     assert path == "/api/v1/namespaces/team/pods/digits-master-0/log"
     assert (asked["container"], asked["tailLines"]) == ("sidecar", "500")
-    assert int(asked["limitBytes"]) == 64 << 10
+
+
+def test_the_end_of_a_log_with_long_lines_is_kept(cluster, notes, state, pod, turn):
+    cluster.add(state())
+    cluster.found = [pod("master", 0, code=1)]
+    cluster.logs["digits-master-0"] = b"x" * (300 << 10) + b"\nthe cause"
+    turn((state(succeeded_members=1), as_it_is))
+    assert (len(notes.logs[0]), notes.logs[0][-9:]) == (64 << 10, "the cause")
 
 
 def test_the_logs_of_a_stopped_gang_are_read_before_its_pods_are_deleted(cluster, notes, state, pod, turn):
@@ -137,5 +144,6 @@ def test_an_unreadable_log_has_a_reason(cluster, notes, state, pod, turn, troubl
 def test_the_logs_of_a_large_gang_share_the_space(cluster, notes, state, pod, turn):
     cluster.add(state())
     cluster.found = [pod("worker", index, code=0) for index in range(128)]
+    cluster.logs = {f"digits-worker-{index}": b"x" * (100 << 10) for index in range(128)}
     turn((state(succeeded_members=1), as_it_is))
-    assert {asked["limitBytes"] for _, asked in cluster.asked} == {str(32 << 10)}
+    assert {len(log) for log in notes.logs.values()} == {32 << 10}
