@@ -21,7 +21,7 @@ _ENDED_WELL = frozenset({"job-completed", "training-completed"})
 """Hints that state a good end: of the job, or of the program of one log."""
 _GENERIC = frozenset({"python-exception", "python-runtime-error"})
 """Rules that take every exception. On a line that another rule knows they prove nothing of their own."""
-_MILD = re.compile(r"\b(?:WARNING|Warning|INFO|DEBUG)\b")
+_MILD = re.compile(r"\b(?:WARNING|INFO|DEBUG)\b|\w+Warning: ")
 """Words of a logger about a line that its program does not take for an error."""
 _STALE_LINES = 300
 """Lines that a log goes on after a fact, before later facts: the program survived it."""
