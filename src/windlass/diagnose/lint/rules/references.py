@@ -58,6 +58,21 @@ def subdomain_differs(documents: Documents) -> Faults:
             yield document, subdomain.hit_value(message, headless[0].name)
 
 
+@rule(
+    RuleSeverity.INFO,
+    Subject.INPUT,
+    fix="Add a service of this name with clusterIP: None, unless the cluster has it already.",
+    source=_DNS,
+)
+def subdomain_without_service(documents: Documents) -> Faults:
+    """Pods of an indexed Job find each other by names below a headless service; the input has none for them."""
+    for document, pod in _pods(documents):
+        subdomain = _subdomain(pod)
+        is_gang = pod.kind == "Job" and (pod.gang_pods or 1) > 1 and bool(subdomain) and "$" not in subdomain.text
+        if is_gang and not documents.named("Service", subdomain.text) and not documents.services_of(document, pod):
+            yield document, subdomain.hit_value(f"there is no service {subdomain.text[:60]!r} in the input")
+
+
 @rule(RuleSeverity.ERROR, Subject.INPUT, fix="Write clusterIP: None.", source=f"{_SERVICES}/#headless-services")
 def subdomain_service_not_headless(documents: Documents) -> Faults:
     """Only a headless service gives each pod a DNS name; another one has a single address for all."""
