@@ -72,7 +72,12 @@ def test_adapters_of_a_pod_are_its_share_of_the_instance():
         "vpc.amazonaws.com/efa": "32",
         "hugepages-2Mi": "5120Mi",
     }
-    assert addition_of(parse_network("efa"), 2, P5).limits["vpc.amazonaws.com/efa"] == "8"
+    assert addition_of(parse_network("efa"), 2, P5).limits == {
+        "vpc.amazonaws.com/efa": "8",
+        "hugepages-2Mi": "1280Mi",
+    }
+    fixed = addition_of(parse_network("efa,count=4,hugepages=1Gi"), 2, {})
+    assert fixed.limits == {"vpc.amazonaws.com/efa": "4", "hugepages-2Mi": "1Gi"}
     assert (
         addition_of(parse_network("efa"), 1, {}, [node(8, vpc__x=1), efa_node(4)]).limits["vpc.amazonaws.com/efa"]
         == "1"

@@ -35,12 +35,9 @@ def addition_of(
             f"{profile.name} needs the networks that Multus attaches: write network: {profile.name},networks=NAME, "
             "or let the operator set them with --network"
         )
-    return Addition(
-        {**_devices(profile, request, gpus, selector, nodes), **_huge_pages(profile, request)},
-        request.networks,
-        profile.capabilities,
-        environment_of(request),
-    )
+    offer = _offer(request, profile, gpus, selected_instance(selector), nodes)
+    limits = {**_devices(profile, request, offer), **_huge_pages(profile, request, offer)}
+    return Addition(limits, request.networks, profile.capabilities, environment_of(request))
 
 
 def environment_of(request: NetworkRequest) -> dict[str, str]:
@@ -62,24 +59,31 @@ def _expand(variable: Variable, request: NetworkRequest) -> str:
     return variable.value.format(interface=",".join(request.interface), hca=",".join(request.hca))
 
 
-def _devices(
-    profile: NetworkProfile,
-    request: NetworkRequest,
-    gpus: int,
-    selector: Mapping[str, str],
-    nodes: Sequence[NodeFabric],
-) -> dict[str, str]:
-    names = request.resource or ((profile.resource,) if profile.resource else ())
+def _resources(profile: NetworkProfile, request: NetworkRequest) -> tuple[str, ...]:
+    return request.resource or ((profile.resource,) if profile.resource else ())
+
+
+def _devices(profile: NetworkProfile, request: NetworkRequest, offer: tuple[int, int]) -> dict[str, str]:
+    names = _resources(profile, request)
     if request.count:
         return dict.fromkeys(names, request.count)
     if profile.fabric == "efa":
-        return dict.fromkeys(names, str(_adapters(names[0], gpus, selected_instance(selector), nodes)))
+        return dict.fromkeys(names, str(offer[0]))
     is_one_for_all = profile.is_per_network and len(names) == 1
     return dict.fromkeys(names, str(len(request.networks)) if is_one_for_all else "1")
 
 
-def _adapters(resource: str, gpus: int, instance: Instance | None, nodes: Sequence[NodeFabric]) -> int:
-    """Returns the adapters of a pod: its share of the node's, by GPUs; all of them without GPUs."""
+def _offer(
+    request: NetworkRequest,
+    profile: NetworkProfile,
+    gpus: int,
+    instance: Instance | None,
+    nodes: Sequence[NodeFabric],
+) -> tuple[int, int]:
+    """Returns the EFA adapters of a pod, which are its share of the node's by GPUs, and the node's; (1, 1) if fixed."""
+    if profile.fabric != "efa" or request.count:
+        return 1, 1
+    resource = _resources(profile, request)[0]
     offers = [(node.devices[resource], node.gpus) for node in nodes if node.devices.get(resource)]
     if not offers and instance is not None and instance.fabric == "efa":
         offers = [(instance.adapters, instance.gpus)]
@@ -88,11 +92,17 @@ def _adapters(resource: str, gpus: int, instance: Instance | None, nodes: Sequen
             "efa: the number of adapters follows from the machine type; select it "
             "(selector: {node.kubernetes.io/instance-type: p5.48xlarge}), or write network: efa,count=32"
         )
-    return min(
-        max(1, adapters * min(gpus, total) // total if gpus and total else adapters) for adapters, total in offers
-    )
+    return min((_share(adapters, gpus, total), adapters) for adapters, total in offers)
 
 
-def _huge_pages(profile: NetworkProfile, request: NetworkRequest) -> dict[str, str]:
-    amount = request.hugepages or profile.hugepages
-    return {HUGE_PAGES: amount} if amount not in ("", "0") else {}
+def _share(adapters: int, gpus: int, total: int) -> int:
+    """Returns the adapters of a pod with so many of a node's GPUs, at least one; all of them without GPUs."""
+    return max(1, adapters * min(gpus, total) // total) if gpus and total else adapters
+
+
+def _huge_pages(profile: NetworkProfile, request: NetworkRequest, offer: tuple[int, int]) -> dict[str, str]:
+    """Returns the huge pages as requested, or the pod's share of those for a whole node, in pages of 2 MiB."""
+    if request.hugepages or not profile.hugepages_mib:
+        return {HUGE_PAGES: request.hugepages} if request.hugepages not in ("", "0") else {}
+    share = -(-profile.hugepages_mib * offer[0] // (2 * offer[1])) * 2
+    return {HUGE_PAGES: f"{share}Mi"}

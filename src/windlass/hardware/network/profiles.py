@@ -43,7 +43,7 @@ class NetworkProfile:
     """One profile. `resource`: the device of the plugin that serves it, "" without one.
 
     `needs_networks`: the devices are of use only through interfaces that Multus attaches. `is_per_network`: each of
-    these takes a device of its own. `hugepages`: huge pages of 2 MiB of a pod.
+    these takes a device of its own. `hugepages_mib`: MiB in huge pages of a pod that has a whole node.
     """
 
     name: str
@@ -52,10 +52,15 @@ class NetworkProfile:
     source: str
     resource: str = ""
     capabilities: tuple[str, ...] = ()
-    hugepages: str = ""
+    hugepages_mib: int = 0
     needs_networks: bool = False
     is_per_network: bool = False
     variables: tuple[Variable, ...] = ()
+
+    @property
+    def hugepages(self) -> str:
+        """The amount for a whole node as Kubernetes writes it; "" without."""
+        return f"{self.hugepages_mib}Mi" if self.hugepages_mib else ""
 
 
 _INTERFACE = (
@@ -125,7 +130,7 @@ _ROWS = (
         "efa",
         _EKS,
         EFA_RESOURCE,
-        hugepages="5120Mi",
+        hugepages_mib=5120,
         variables=(*_INTERFACE, *_EFA),
     ),
     NetworkProfile(
@@ -187,7 +192,7 @@ def profile_page(name: str) -> str:
     facts = {
         "RESOURCE": profile.resource,
         "CAPABILITIES": ", ".join(profile.capabilities),
-        "HUGE PAGES": profile.hugepages and f"{HUGE_PAGES}: {profile.hugepages}",
+        "HUGE PAGES": profile.hugepages and f"{HUGE_PAGES}: {profile.hugepages} for a whole node",
         "NETWORKS": "required: networks=NAME+NAME" if profile.needs_networks else "optional",
     }
     lines = [f"network {name}", "", profile.help, ""]
