@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -27,22 +28,32 @@ def read_stack_files(
     A file is in the folder of its local rank, in the folder of the attempt. `statuses`: ranks of a node by its rank
     status file, in the order of their local ranks.
     """
-    stacks = {}
+    attempts: dict[Path, dict[int, Path]] = defaultdict(dict)
     for path in sorted(paths):
-        if path.name != STACK_FILE or not _LOCAL_RANK.match(path.parent.name):
-            continue
-        local, ranks = int(path.parent.name), _ranks_of(path.parent.parent, dumps, statuses)
-        stack = parse_stack(_newest_part(path), str(path)) if local < len(ranks) else None
-        if stack:
-            stacks[ranks[local]] = stack
+        if path.name == STACK_FILE and _LOCAL_RANK.match(path.parent.name):
+            attempts[path.parent.parent][int(path.parent.name)] = path
+    stacks = {}
+    for attempt, files in attempts.items():
+        ranks = _ranks_of(attempt, max(files) + 1, dumps, statuses)
+        for local, path in files.items():
+            stack = parse_stack(_newest_part(path), str(path)) if local < len(ranks) else None
+            if stack:
+                stacks[ranks[local]] = stack
     return stacks
 
 
-def _ranks_of(attempt: Path, dumps: Sequence[FlightDump], statuses: Mapping[Path, Sequence[int]]) -> Sequence[int]:
-    """Ranks of the node of an attempt's folder: by the status file beside it, by the only one, or by its dumps."""
-    beside = statuses.get(attempt.parent / wire.STATUS_FILE)
-    only = next(iter(statuses.values())) if len(statuses) == 1 else None
-    return beside or only or sorted(dump.rank for dump in dumps if Path(dump.source).parent == attempt)
+def _ranks_of(
+    attempt: Path, count: int, dumps: Sequence[FlightDump], statuses: Mapping[Path, Sequence[int]]
+) -> Sequence[int]:
+    """Ranks of the node of an attempt's folder, in the order of their local ranks; none where they are not certain.
+
+    They are known by the rank status file beside the folder, by the dumps in it, or by the only status file if that
+    lists the ranks of the dumps. `count`: lowest possible number of local ranks.
+    """
+    dumped = sorted(dump.rank for dump in dumps if Path(dump.source).parent == attempt)
+    beside = statuses.get(attempt.parent / wire.STATUS_FILE, ())
+    only = next(iter(statuses.values())) if len(statuses) == 1 and dumped else ()
+    return next((ranks for ranks in (beside, dumped, only) if len(ranks) >= count and {*dumped} <= {*ranks}), ())
 
 
 def parse_stack(text: str, source: str) -> RankStack | None:

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 from recorded_calls import call, write_dumps
 
+from windlass.diagnose.flight.dump_files import read_dump_files
 from windlass.diagnose.flight.facts import read_hang_evidence
 from windlass.diagnose.flight.program_frames import program_frame
 from windlass.diagnose.flight.records import SourceFrame
-from windlass.diagnose.flight.stack_files import parse_stack
+from windlass.diagnose.flight.stack_files import parse_stack, read_stack_files
 
 PACKAGES = "/env/lib/python3.11/site-packages"
 THREAD = (
@@ -73,3 +74,33 @@ def test_the_stack_of_the_missing_rank_tells_its_work(tmp_path: Path, text: str,
     assert [fact.rule for fact in facts] == rules
     assert {fact.rank for fact in facts} == {9}
     assert facts[0].values["now"].startswith("train.py:")
+
+
+def write_attempt(node: Path, ranks: list[int], dumped: list[int]) -> list[Path]:
+    """Writes what the agent of a node leaves: dumps of some of its ranks, and the stacks of all of them."""
+    attempt = node / "attempt_0"
+    attempt.mkdir(parents=True)
+    paths = write_dumps(attempt, {rank: [call("all_reduce", 1)] for rank in dumped})
+    for local in range(len(ranks)):
+        paths.append(attempt / str(local) / "stacks.txt")
+        paths[-1].parent.mkdir()
+        paths[-1].write_text(stack(f"/job/train.py:{local + 1} main"))
+    return paths
+
+
+def places(paths: list[Path], statuses: dict[Path, list[int]]) -> dict[int, int]:
+    """Returns the line of the program in the stack of each rank."""
+    found = read_stack_files(paths, read_dump_files(paths).dumps, statuses)
+    return {rank: each.place.line for rank, each in found.items() if each.place}
+
+
+def test_stacks_of_a_node_belong_to_the_ranks_of_its_status_file_or_of_its_dumps(tmp_path: Path) -> None:
+    paths = write_attempt(tmp_path / "node-0", [0, 1], [0]) + write_attempt(tmp_path / "node-1", [2, 3], [2, 3])
+    assert places(paths, {tmp_path / "node-0" / "ranks.json": [0, 1]}) == {0: 1, 1: 2, 2: 1, 3: 2}
+
+
+def test_stacks_whose_ranks_are_not_certain_are_left_out(tmp_path: Path) -> None:
+    paths = write_attempt(tmp_path / "node-1", [2, 3], [3])  # rank 2 wrote no dump
+    assert places(paths, {}) == {}
+    assert places(paths, {tmp_path / "node-0" / "ranks.json": [0, 1]}) == {}
+    assert places(paths, {tmp_path / "records" / "ranks.json": [2, 3]}) == {2: 1, 3: 2}
