@@ -106,8 +106,8 @@ def _default_policy_fails(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
 
 @variation()
 def _deadline(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
-    run_policy(kind, manifest, activeDeadlineSeconds=3)
-    return (Do("wait", seconds=4),)
+    run_policy(kind, manifest, activeDeadlineSeconds=20)
+    return (Do("wait", seconds=21),)
 
 
 @variation()
