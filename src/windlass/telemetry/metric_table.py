@@ -1,4 +1,4 @@
-"""The metric table: name, unit, labels and meaning of every metric.
+"""The metric table: name, kind, unit, labels and meaning of every metric that Windlass exports or records.
 
 Names follow the conventions of Prometheus (base units); metrics of GPUs keep DCGM's names. `otel` is the name under
 OpenTelemetry's semantic conventions where they have the metric, else the same words with dots.
@@ -18,19 +18,34 @@ class Level(StrEnum):
     QUEUE = "queue"
     JOB = "job"
     RANK = "rank"
+    OPERATOR = "operator"
+
+
+class Kind(StrEnum):
+    """Type of a metric in Prometheus' text format."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One row of the table. Every metric here is a gauge."""
+    """One row of the table."""
 
     name: str
     unit: str
     level: Level
     help: str
     labels: Sequence[str] = ()
-    """Labels beside those that name the level: `queue`; `job`; `job` and `rank`."""
+    """Labels beside those of the level (`LEVEL_LABELS`)."""
     otel: str = ""
+    kind: Kind = Kind.GAUGE
+
+    @property
+    def all_labels(self) -> tuple[str, ...]:
+        """Labels in Prometheus: those of the level, then its own."""
+        return (*LEVEL_LABELS[self.level], *self.labels)
 
     @property
     def otel_name(self) -> str:
@@ -38,16 +53,38 @@ class Metric:
         return self.otel or self.name.replace("windlass_", "windlass.", 1).replace("_", ".")
 
 
+LEVEL_LABELS: Mapping[Level, tuple[str, ...]] = {
+    Level.CLUSTER: (),
+    Level.QUEUE: ("queue",),
+    Level.JOB: ("job_id",),
+    Level.RANK: ("job_id", "rank"),
+    Level.OPERATOR: (),
+}
+"""Labels that name the object of a level. `job_id`, because Prometheus has a label `job` of its own."""
+_SERIES: Mapping[Level, str] = {
+    Level.CLUSTER: "3 for each resource, 2 for nodes, one for each phase of jobs and each reason of waiting",
+    Level.QUEUE: "4, and 4 for each resource, of each queue",
+    Level.JOB: "8, and at most 16 for phases, of each job that holds nodes",
+    Level.RANK: "at most 8 of each rank, of jobs with up to 4,096 ranks; optional, and at most 100,000 in all",
+    Level.OPERATOR: "about 150 of each replica, and one for each verb and status code of the API server",
+}
 _RESOURCE = ("resource",)
 _PAGE_HEAD = """# Metrics
 
-For users of recorded telemetry: every metric that [`windlass metrics`](../guides/telemetry.md) knows. Units are in
-the notation of UCUM; amounts of resources are in the unit of the resource: CPU in thousandths, memory in bytes.
-A metric of a rank has one value for each rank.
+For users of telemetry: every metric that [`windlass metrics`](../guides/telemetry.md) knows or that Prometheus
+scrapes. Units are in the notation of UCUM; amounts of resources are in the unit of the resource: CPU in thousandths,
+memory in bytes. A metric of a rank has one value for each rank. Those of the operator are in its `/metrics` only.
+"""
+_TABLE_HEAD = """
+| metric | type | unit | of | labels | meaning | OpenTelemetry |
+|---|---|---|---|---|---|---|"""
 
-| metric | unit | of | labels | meaning | OpenTelemetry |
-|---|---|---|---|---|---|"""
 
+def _of_operator(name: str, unit: str, help: str, labels: Sequence[str] = (), kind: Kind = Kind.COUNTER) -> Metric:
+    return Metric(name, unit, Level.OPERATOR, help, labels, kind=kind)
+
+
+_HISTOGRAM = Kind.HISTOGRAM
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
@@ -83,6 +120,23 @@ METRICS: Mapping[str, Metric] = {
         Metric("DCGM_FI_DEV_GPU_UTIL", "%", Level.RANK, "Utilization of the rank's GPU.", otel="hw.gpu.utilization"),
         Metric("DCGM_FI_DEV_FB_USED", "MiBy", Level.RANK, "Memory in use of the GPU.", otel="hw.gpu.memory.usage"),
         Metric("DCGM_FI_DEV_SM_CLOCK", "MHz", Level.RANK, "Clock of the GPU's multiprocessors."),
+        Metric("windlass_rank_series_left_out", "", Level.CLUSTER, "Series of ranks beyond the limit of a scrape."),
+        _of_operator("windlass_leader", "", "1 on the leader, 0 on other replicas.", kind=Kind.GAUGE),
+        _of_operator("windlass_turn_seconds", "s", "Time from the arrival of events to the decision.", (), _HISTOGRAM),
+        _of_operator("windlass_plan_seconds", "s", "The same, for turns with a plan.", (), _HISTOGRAM),
+        _of_operator("windlass_commit_seconds", "s", "Time to write a turn's states into objects.", (), _HISTOGRAM),
+        _of_operator("windlass_job_wait_seconds", "s", "Time from queueing to admission of a job.", (), _HISTOGRAM),
+        _of_operator("windlass_gang_start_seconds", "s", "Time from admission until all pods run.", (), _HISTOGRAM),
+        _of_operator("windlass_bind_seconds", "s", "Latency of pod bindings at the API server.", (), _HISTOGRAM),
+        _of_operator("windlass_pods_bound_total", "", "Pods bound to nodes."),
+        _of_operator("windlass_jobs_ended_total", "", "Ended jobs, by phase.", ("phase",)),
+        _of_operator("windlass_object_faults_total", "", "Objects that could not be used, by kind.", ("kind",)),
+        _of_operator("windlass_unforeseen_ends_total", "", "Leadership terms that an unforeseen error ended."),
+        _of_operator("windlass_api_requests_total", "", "Attempted requests to the API server.", ("verb", "code")),
+        _of_operator("windlass_watches_total", "", "Watches started, by resource.", ("resource",)),
+        _of_operator("windlass_queue_size", "", "Length of an internal queue.", ("name",), Kind.GAUGE),
+        _of_operator("windlass_history_waiting", "", "History entries not written yet.", kind=Kind.GAUGE),
+        _of_operator("windlass_history_lost_total", "", "History entries dropped."),
     )
 }
 
@@ -97,7 +151,7 @@ def series_name(metric: str, **labels: str) -> str:
         raise ValueError(f"{metric} has the labels {', '.join(expected) or 'none'}, not {', '.join(labels) or 'none'}")
     if not labels:
         return metric
-    pairs = ",".join(f'{name}="{_escape(labels[name])}"' for name in expected)
+    pairs = ",".join(f'{name}="{escape_label(labels[name])}"' for name in expected)
     return f"{metric}{{{pairs}}}"
 
 
@@ -109,12 +163,15 @@ def metric_of(series: str) -> Metric:
 def metrics_page() -> str:
     """The reference page of all metrics, in Markdown."""
     rows = [
-        f"| `{each.name}` | {each.unit} | {each.level.value} | {', '.join(f'`{label}`' for label in each.labels)} "
-        f"| {each.help} | {each.otel_name} |"
+        f"| `{each.name}` | {each.kind.value} | {each.unit} | {each.level.value} "
+        f"| {', '.join(f'`{label}`' for label in each.all_labels)} | {each.help} | {each.otel_name} |"
         for each in METRICS.values()
     ]
-    return "\n".join([_PAGE_HEAD, *rows]) + "\n"
+    bounds = [f"| {level.value} | {text} |" for level, text in _SERIES.items()]
+    series = ["", "## Number of series", "", "| of | series |", "|---|---|", *bounds]
+    return "\n".join([_PAGE_HEAD.rstrip("\n"), _TABLE_HEAD, *rows, *series]) + "\n"
 
 
-def _escape(value: str) -> str:
+def escape_label(value: str) -> str:
+    """Text of a label's value in the notation of Prometheus."""
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -219,18 +219,20 @@ def test_probes_and_metrics_on_the_same_port(tell):
         lines = (await place.get("/metrics")).splitlines()
         for line in (
             "windlass_leader 1.0",
-            'windlass_jobs{phase="Running",queue="default"} 1.0',
-            'windlass_pending_gangs{reason="WaitingForQuota"} 1.0',
+            'windlass_jobs{phase="Running"} 1',
+            'windlass_pending_gangs{reason="WaitingForQuota"} 1',
+            'windlass_queue_waiting{queue="default"} 1',
             "windlass_pods_bound_total 2.0",
             "windlass_bind_seconds_count 2.0",
             "windlass_job_wait_seconds_count 1.0",
             'windlass_queue_size{name="logs to read"} 0.0',
             "windlass_gang_start_seconds_count 1.0",
-            "windlass_nodes 2.0",
+            "windlass_nodes 2",
             'windlass_watches_total{resource="pods"} 1.0',
             "windlass_history_lost_total 0.0",
         ):
             assert line in lines
+        assert any(line.startswith('windlass_job_attempt{job_id="') and "/big" in line for line in lines)
         assert any(line.startswith('windlass_api_requests_total{code="201",verb="POST"}') for line in lines)
 
     tell(story)

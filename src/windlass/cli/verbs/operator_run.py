@@ -32,6 +32,13 @@ class ManagedNamespaces(StrEnum):
     LABELLED = "labelled"
 
 
+class MetricsLevel(StrEnum):
+    """Finest level of the metrics for Prometheus."""
+
+    JOB = "job"
+    RANK = "rank"
+
+
 ContextOption: TypeAlias = Annotated[
     str | None,
     typer.Option("--on", "--context", metavar="CONTEXT", help="A context of the kubeconfig; default: the current one."),
@@ -157,6 +164,13 @@ _KeyFile: TypeAlias = Annotated[
 _ProtectMetrics: TypeAlias = Annotated[
     bool, typer.Option("--protect-metrics", help="Serve metrics on the port of queries only, by RBAC.")
 ]
+MetricsLevelOption: TypeAlias = Annotated[
+    MetricsLevel,
+    typer.Option(
+        "--metrics-level",
+        help="Finest level of the metrics for Prometheus; rank adds up to 8 series for each rank.",
+    ),
+]
 _Host: TypeAlias = Annotated[str, typer.Option("--metrics-host", help="The address to listen on.")]
 _History: TypeAlias = Annotated[
     str,
@@ -213,6 +227,7 @@ def run(
     tls_cert_file: _CertificateFile = None,
     tls_private_key_file: _KeyFile = None,
     protect_metrics: _ProtectMetrics = False,
+    metrics_level: MetricsLevelOption = MetricsLevel.JOB,
     history: _History = "",
     diagnoses_at_once: DiagnosesOption = 1,
     cordon_bad_nodes: CordonOption = 0,
@@ -249,6 +264,7 @@ def run(
         queries_port=queries_port,
         certificate=_certificate(tls_cert_file, tls_private_key_file),
         protect_metrics=protect_metrics,
+        rank_metrics=metrics_level is MetricsLevel.RANK,
         diagnoses_at_once=diagnoses_at_once,
         cordon_limit=cordon_bad_nodes,
         agents_port=agents_port,

@@ -13,9 +13,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.server.app import json_response, query_application
 from windlass.server.operator.cluster_job_records import ClusterJobRecords
-from windlass.server.operator.metrics import CONTENT_TYPE
 from windlass.server.operator.queries.app import refer_to
 from windlass.server.service import Service
+from windlass.telemetry.exposition import CONTENT_TYPE
 
 
 def probe_application(metrics: Callable[[], bytes] | None, unready: Callable[[], str]) -> Starlette:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from starlette.types import ASGIApp
@@ -30,6 +30,9 @@ from windlass.server.operator.queries.authentication import Authenticator
 from windlass.server.operator.queries.authorization import Authorizer
 from windlass.server.operator.queries.leader_queries import LeaderQueries
 from windlass.server.service import Service
+from windlass.server.telemetry_records.present_frames import present_frames
+from windlass.telemetry.exposition import render_frames
+from windlass.telemetry.frames import MetricFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class EndpointSettings:
     """Whether the port of the probes answers queries, of anybody: for a replica on the user's own machine."""
     protect_metrics: bool = False
     """Whether metrics are only on the port for queries, for users who may get /metrics."""
+    rank_metrics: bool = False
+    """Whether the metrics have series of each rank."""
     diagnoses_at_once: int = 1
     """Failed attempts that are diagnosed at the same time; 0: none is."""
     cordon_limit: int = 0
@@ -63,7 +68,7 @@ class Endpoints:
         self._metrics, self._history, self._settings = metrics, history, settings
         self.unready = UNREADY
         self.leader: Callable[[], str] = lambda: ""
-        self._controller: Controller | None = None
+        self._frames: Callable[[], Iterable[MetricFrame]] = tuple
         self._api: ASGIApp | None = None
         self._queries: LeaderQueries | None = None
         self._feed = EventFeed()
@@ -81,7 +86,7 @@ class Endpoints:
         commit = OngoingCommit()
         records = ClusterJobRecords(controller, backend, self._history, commit)
         source = ClusterDataSource(backend, self._history, records)
-        self._controller = controller
+        self._frames = lambda: present_frames(controller, lambda state: records.ranks_seen(state, ()), backend.now())
         service = Service(controller, source, self._feed, "operator")
         self._api, self._queries = cluster_api(service, records), LeaderQueries(service, records)
         self._metrics.leading = True
@@ -104,7 +109,7 @@ class Endpoints:
 
     async def follow(self) -> None:
         """Stops answering the API and ends the event streams."""
-        self._controller = self._api = self._queries = None
+        self._frames, self._api, self._queries = tuple, None, None
         self._metrics.leading = False
         self._feed.close()
         for each in self._diagnosis:
@@ -127,7 +132,9 @@ class Endpoints:
         return server.application()
 
     def _render(self) -> bytes:
-        return render_metrics(self._metrics, self._controller, self._history)
+        """Metrics of this process, and on the leader those of the cluster, its queues and its jobs."""
+        frames = render_frames(self._frames(), ranks=self._settings.rank_metrics) if self._metrics.leading else b""
+        return render_metrics(self._metrics, self._history) + frames
 
     def _close_feed(self) -> None:
         self._feed.close()

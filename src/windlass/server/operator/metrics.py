@@ -1,6 +1,6 @@
-"""Metrics of the operator, and their text format for Prometheus.
+"""Metrics of the operator's own work, and their text format for Prometheus.
 
-Names follow the conventions of Prometheus: seconds as the unit, `_total` for counters. Counting only adds to plain
+Names, labels and help are those of the metric table. Counting only adds to plain
 numbers; everything else is computed when Prometheus scrapes.
 """
 
@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -18,12 +18,13 @@ from prometheus_client.registry import Collector
 
 from windlass.backends.kubernetes.client.request_counters import Histogram, RequestCounters
 from windlass.backends.port import Changes
-from windlass.controller.controller import Controller
 from windlass.controller.observer import Observer
 from windlass.core.model.status import Phase
 from windlass.server.operator.history.store import JobHistory
+from windlass.telemetry.metric_table import METRICS, Kind
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+Samples: TypeAlias = Mapping[tuple[str, ...], int]
+"""Values by those of the labels, in order of the metric table."""
 _WAITS = (0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 86_400.0)
 """Upper bounds in seconds, for durations that depend on other jobs and on kubelets."""
 
@@ -102,10 +103,12 @@ class TurnTimer(Observer):
         self._metrics.count(changes)
 
 
-def render_metrics(metrics: OperatorMetrics, controller: Controller | None, history: JobHistory | None) -> bytes:
-    """The metrics in the text format of Prometheus. A replica that follows has no controller."""
+def render_metrics(metrics: OperatorMetrics, history: JobHistory | None) -> bytes:
+    """The metrics of this process in the text format of Prometheus."""
+    families = [_family(name, values) for name, values in (*_counts(metrics), *_history(history))]
+    families += [_histogram(name, histogram) for name, histogram in _histograms(metrics)]
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_FixedCollector([*_counters(metrics), *_jobs(controller), *_history(history)]))
+    registry.register(_FixedCollector(families))
     return generate_latest(registry)
 
 
@@ -117,68 +120,49 @@ class _FixedCollector(Collector):
         return self._families
 
 
-def _counters(metrics: OperatorMetrics) -> Iterator[Any]:
+def _counts(metrics: OperatorMetrics) -> Iterator[tuple[str, Samples]]:
     tally = metrics.tally
-    yield GaugeMetricFamily("windlass_leader", "1 on the leader, 0 on other replicas.", value=int(metrics.leading))
-    yield _histogram("windlass_turn", "Time from the arrival of events to the decision.", metrics.turns)
-    yield _histogram(
-        "windlass_plan", "Time from the arrival of events to the decision, for turns with a plan.", metrics.plans
-    )
-    yield _histogram("windlass_commit", "Time to write the states of a turn into their objects.", metrics.commits)
-    yield _histogram("windlass_job_wait", "Time from the queueing of a job to its admission.", metrics.waited)
-    yield _histogram(
-        "windlass_gang_start", "Time from the admission of a gang until all of its pods run.", metrics.gathered
-    )
-    yield _histogram("windlass_bind", "Latency of pod bindings at the API server.", tally.bindings)
-    bound = sum(tally.bindings.counts)
-    yield CounterMetricFamily("windlass_pods_bound", "Pods bound to nodes.", value=bound)
-    yield _labelled(CounterMetricFamily, "windlass_jobs_ended", "Ended jobs by phase.", ("phase",), metrics.ended)
-    help = "Objects that could not be used, each attempt counted, by kind."
-    yield _labelled(CounterMetricFamily, "windlass_object_faults", help, ("kind",), metrics.object_faults)
-    help = "Leadership terms of this replica that ended by an unforeseen error."
-    yield CounterMetricFamily("windlass_unforeseen_ends", help, value=metrics.unforeseen_ends)
-    help = "Requests to the API server, each attempt counted."
-    yield _labelled(CounterMetricFamily, "windlass_api_requests", help, ("verb", "code"), tally.requests)
-    help = "Watches started, by resource."
-    yield _labelled(CounterMetricFamily, "windlass_watches", help, ("resource",), tally.watches)
-    sizes = {name: size() for name, size in metrics.sizes.items()}
-    yield _labelled(GaugeMetricFamily, "windlass_queue_size", "Length of an internal queue.", ("name",), sizes)
+    yield "windlass_leader", {(): int(metrics.leading)}
+    yield "windlass_pods_bound_total", {(): sum(tally.bindings.counts)}
+    yield "windlass_jobs_ended_total", _by_label(metrics.ended)
+    yield "windlass_object_faults_total", _by_label(metrics.object_faults)
+    yield "windlass_unforeseen_ends_total", {(): metrics.unforeseen_ends}
+    yield "windlass_api_requests_total", dict(tally.requests.items())
+    yield "windlass_watches_total", _by_label(tally.watches)
+    yield "windlass_queue_size", _by_label({name: size() for name, size in metrics.sizes.items()})
 
 
-def _jobs(controller: Controller | None) -> Iterator[Any]:
-    if controller is None:
-        return
-    states = list(controller.states.values())
-    phases = Counter((state.job.queue, state.status.phase.value) for state in states)
-    yield _labelled(GaugeMetricFamily, "windlass_jobs", "Jobs by queue and phase.", ("queue", "phase"), phases)
-    verdicts = controller.plan.verdicts
-    waiting = (verdicts.get(state.id) for state in states if state.status.phase is Phase.QUEUED)
-    reasons = Counter(verdict.reason.value if verdict else "PendingEvaluation" for verdict in waiting)
-    yield _labelled(GaugeMetricFamily, "windlass_pending_gangs", "Pending gangs by reason.", ("reason",), reasons)
-    table = controller.snapshot().table
-    yield GaugeMetricFamily("windlass_nodes", "Known nodes.", value=len(table.nodes))
-    yield GaugeMetricFamily("windlass_nodes_usable", "Nodes that accept new pods.", value=int(table.usable.sum()))
+def _history(history: JobHistory | None) -> Iterator[tuple[str, Samples]]:
+    if history is not None:
+        yield "windlass_history_waiting", {(): history.writer.waiting}
+        yield "windlass_history_lost_total", {(): history.writer.lost}
 
 
-def _history(history: JobHistory | None) -> Iterator[Any]:
-    if history is None:
-        return
-    yield GaugeMetricFamily(
-        "windlass_history_waiting", "History entries not written yet.", value=history.writer.waiting
-    )
-    yield CounterMetricFamily("windlass_history_lost", "History entries dropped.", value=history.writer.lost)
+def _histograms(metrics: OperatorMetrics) -> Iterator[tuple[str, Histogram]]:
+    yield "windlass_turn_seconds", metrics.turns
+    yield "windlass_plan_seconds", metrics.plans
+    yield "windlass_commit_seconds", metrics.commits
+    yield "windlass_job_wait_seconds", metrics.waited
+    yield "windlass_gang_start_seconds", metrics.gathered
+    yield "windlass_bind_seconds", metrics.tally.bindings
 
 
-def _histogram(name: str, help: str, histogram: Histogram) -> Any:
+def _by_label(values: Mapping[str, int]) -> Samples:
+    return {(label,): value for label, value in values.items()}
+
+
+def _family(name: str, values: Samples) -> Any:
+    metric = METRICS[name]
+    family: Any = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    made = family(name, metric.help, labels=metric.labels)
+    for labels, value in values.items():
+        made.add_metric(labels, value)
+    return made
+
+
+def _histogram(name: str, histogram: Histogram) -> Any:
     buckets, so_far = [], 0
     for bound, count in zip((*histogram.bounds, "+Inf"), histogram.counts, strict=True):
         so_far += count
         buckets.append((str(bound), so_far))
-    return HistogramMetricFamily(name, help, buckets=buckets, sum_value=histogram.total, unit="seconds")
-
-
-def _labelled(family: Any, name: str, help: str, labels: tuple[str, ...], values: Mapping[Any, int]) -> Any:
-    metric = family(name, help, labels=labels)
-    for key, value in values.items():
-        metric.add_metric(key if isinstance(key, tuple) else (key,), value)
-    return metric
+    return HistogramMetricFamily(name, METRICS[name].help, buckets=buckets, sum_value=histogram.total)

@@ -49,6 +49,8 @@ class OperatorOptions:
     """PEM files of the certificate and key of that port; None: the operator makes its own."""
     protect_metrics: bool = False
     """Whether metrics are only on the port for queries."""
+    rank_metrics: bool = False
+    """Whether the metrics have series of each rank."""
     diagnoses_at_once: int = 1
     """Failed attempts that are diagnosed at the same time; 0: none is."""
     cordon_limit: int = 0
@@ -94,6 +96,7 @@ def _endpoint_settings(options: OperatorOptions) -> EndpointSettings:
     return EndpointSettings(
         open_queries=bool(options.address),
         protect_metrics=options.protect_metrics,
+        rank_metrics=options.rank_metrics,
         diagnoses_at_once=options.diagnoses_at_once,
         cordon_limit=options.cordon_limit,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from windlass.telemetry.metric_table import series_name
 
 MAX_RANKS = 4_096
 """Ranks of a job whose own series are kept; those of a larger job are left out, its summary is not."""
+_MAX_PHASES = 16
+"""Phases of a job's step that are kept: a script can time any number of phases of its own."""
 _MILLION = 1_000_000
 _JOB_VALUES = {
     "windlass_job_step": ("step", 1.0),
@@ -33,9 +36,9 @@ _RANK_VALUES = {
     "windlass_rank_busy_seconds": ("busy_ms", 1e-3),
     "windlass_rank_wait_seconds": ("wait_ms", 1e-3),
     "windlass_rank_memory_bytes": ("memory", 1.0),
-    "DCGM_FI_DEV_GPU_UTIL": ("utilisation", 100.0),
+    "DCGM_FI_DEV_GPU_UTIL": ("gpu_utilisation", 100.0),
     "DCGM_FI_DEV_FB_USED": ("gpu_memory", 1.0 / (1 << 20)),
-    "DCGM_FI_DEV_SM_CLOCK": ("sm_clock", 1.0),
+    "DCGM_FI_DEV_SM_CLOCK": ("gpu_sm_clock", 1.0),
 }
 """Measurement of a rank and factor to the metric's unit, by metric."""
 
@@ -99,7 +102,7 @@ def job_frame(state: JobState, ranks: Sequence[Mapping[str, Any]], now: int) -> 
         for metric, (field, factor) in _JOB_VALUES.items():
             if (found := progress[field]) is not None:
                 values[metric] = scalar(found * factor)
-        for phase, spent in progress["phases"].items():
+        for phase, spent in islice(progress["phases"].items(), _MAX_PHASES):
             values[series_name("windlass_job_phase_seconds", phase=phase)] = scalar(spent / 1000)
         values["windlass_job_slow_ranks"] = scalar(len(progress["slow"]))
         values |= _rank_vectors(progress["ranks"])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windlass.core.model.status import HOLDING, JobState, Phase
+from windlass.core.model.status import HOLDING, JobState
 
 if TYPE_CHECKING:
     from windlass.controller.controller import Controller
@@ -71,14 +70,9 @@ class _Recorder:
             self._store.close()
 
     def _frames(self, now: int) -> list[MetricFrame]:
-        from windlass.server.telemetry_records import measurements  # noqa: PLC0415 - see `record`
+        from windlass.server.telemetry_records.present_frames import cluster_and_queue_frames  # noqa: PLC0415 - see `record`
 
-        snapshot, states = self._controller.snapshot(), list(self._controller.states.values())
-        verdicts = self._controller.plan.verdicts
-        waiting = [verdicts.get(state.id) for state in states if state.status.phase is Phase.QUEUED]
-        reasons = Counter(verdict.reason.value for verdict in waiting if verdict is not None)
-        frames = [measurements.cluster_frame(snapshot, states, reasons, now)]
-        return [*frames, *measurements.queue_frames(snapshot, states, now)]
+        return cluster_and_queue_frames(self._controller, now)
 
     async def _job_frame(self, state: JobState, now: int) -> MetricFrame:
         from windlass.server.telemetry_records import measurements  # noqa: PLC0415 - see `record`

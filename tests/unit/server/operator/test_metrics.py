@@ -1,16 +1,25 @@
 """Metrics in the text format of Prometheus."""
 
+import re
+from collections import Counter
+from types import SimpleNamespace
+from typing import cast
+
 from prometheus_client.parser import text_string_to_metric_families
 
+from sample_telemetry import sample_frames
 from windlass.backends.kubernetes.client.request_counters import Histogram
 from windlass.backends.port import Changes, Transition
 from windlass.core.model.status import Phase
+from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.metrics import OperatorMetrics, render_metrics
+from windlass.telemetry.exposition import render_frames
+from windlass.telemetry.metric_table import METRICS
 
 
 def values_of(metrics: OperatorMetrics) -> dict[str, float]:
     """Samples by name and labels."""
-    families = text_string_to_metric_families(render_metrics(metrics, None, None).decode())
+    families = text_string_to_metric_families(render_metrics(metrics, None).decode())
     samples = [sample for family in families for sample in family.samples]
     return {
         " ".join([sample.name, *(sample.labels[key] for key in sorted(sample.labels))]): sample.value
@@ -59,3 +68,25 @@ def test_a_follower_reports_that_it_does_not_lead():
     found = values_of(metrics)
     assert (found["windlass_leader"], found["windlass_queue_size logs to read"]) == (0, 3)
     assert "windlass_nodes" not in found
+
+
+def test_every_metric_of_the_table_is_exported_with_its_labels_and_no_other():
+    metrics = OperatorMetrics(
+        ended=Counter({"Failed": 1}), object_faults=Counter({"Job": 1}), sizes={"logs to read": lambda: 3}
+    )
+    metrics.tally.count_request("GET", "/api/v1/pods", 200, 0.01)
+    metrics.tally.count_watch("/api/v1/pods")
+    history = cast("JobHistory", SimpleNamespace(writer=SimpleNamespace(waiting=0, lost=0)))
+    text = render_metrics(metrics, history) + render_frames(sample_frames(), ranks=True)
+    exported: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(text.decode()):
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        for sample in family.samples:
+            exported.setdefault(name, set()).update(sample.labels.keys() - {"le"})
+    assert exported == {name: set(metric.all_labels) for name, metric in METRICS.items()}
+
+
+def test_types_are_those_of_the_table():
+    text = render_metrics(OperatorMetrics(), None).decode()
+    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+    assert types == {name: METRICS[name].kind for name in types}

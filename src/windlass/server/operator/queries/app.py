@@ -23,10 +23,10 @@ from windlass.backends.port import BackendError
 from windlass.jobs.kubernetes.query_api import API_SERVICE, GROUP, OF_CLUSTER, OF_JOBS, PREFIX, SNAPSHOTS, VERSION
 from windlass.server.app import json_response
 from windlass.server.errors import HTTP_STATUS, ApiError, ErrorCode
-from windlass.server.operator.metrics import CONTENT_TYPE
 from windlass.server.operator.queries.authentication import Authenticator
 from windlass.server.operator.queries.authorization import Authorizer, query_right
 from windlass.server.operator.queries.leader_queries import LeaderQueries
+from windlass.telemetry.exposition import CONTENT_TYPE
 
 Json = dict[str, Any]
 _LISTED = ("jobs", "history", "reasons")
