@@ -30,7 +30,7 @@ MEASURED = {
     "gpu_memory": 4e9,
     "gpu_sm_clock": 1_400.0,
 }
-"""What a rank reports, by the names of the reports."""
+"""Measurements of a rank, by the names of its reports."""
 
 
 def sample_frames(*, jobs: int = 1, ranks: int = 4, step: int = 10) -> list[MetricFrame]:

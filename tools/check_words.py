@@ -43,6 +43,7 @@ NOUNS = {
     "binding": "Kubernetes' object that puts a pod on a node",
     "checkpointing": "the field's term, as in activation checkpointing",
     "embedding": "a layer of a model",
+    "monitoring": "watching metrics: the term of Prometheus, and of its operator's API group",
     "feed": "a stream of events",
     "formatting": "of values as text: the term of libraries",
     "gathering": "of waiting pods into gangs",

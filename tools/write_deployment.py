@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent.parent / "deploy"
 def main() -> None:
     wanted = files()
     for folder in GENERATED:
-        for path in (FOLDER / folder).rglob("*.yaml"):
+        for path in (FOLDER / folder).rglob("*.*"):
             if str(path.relative_to(FOLDER)) not in wanted:
                 path.unlink()
     for name, text in wanted.items():

@@ -8,6 +8,7 @@ write users are a value, because API servers before 1.36 refuse their kinds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from windlass import __version__
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.installation import IMAGE, permission_objects, policy_objects
 from windlass.deploy.job_policies import user_policies
+from windlass.deploy.monitoring.prometheus_operator import monitoring_objects
 from windlass.deploy.network_policies import operator_policies
 from windlass.deploy.operator import REPLICAS, Setup, operator_objects
 from windlass.deploy.permissions import FOREIGN_POD_GROUPS
@@ -22,6 +24,7 @@ from windlass.deploy.roles import cordon_roles, mpijob_v1_roles, pod_group_roles
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml
 
+_NAMESPACE_MARK = "namespace-of-the-release"
 _KEEP = {"helm.sh/resource-policy": "keep"}
 _NUMBER = "{{ .Values.replicas }}"
 _IMAGE = (
@@ -43,6 +46,7 @@ _TEMPLATED = Setup(
     managed_namespaces="{{ .Values.managedNamespaces }}",
     foreign_schedulers="{{ .Values.foreignSchedulers }}",
     network="{{ .Values.network }}",
+    metrics_level="{{ .Values.metricsLevel }}",
 )
 
 
@@ -64,6 +68,7 @@ def chart_files() -> Iterator[tuple[str, str]]:
     yield "templates/admission.yaml", _template(policy_objects(_TEMPLATED))
     yield "templates/users.yaml", _if("admission.users", as_yaml(user_policies()))
     yield "templates/network.yaml", _if("networkPolicy.enabled", as_yaml(operator_policies(_TEMPLATED)))
+    yield "templates/monitoring.yaml", _if("monitoring.enabled", _monitoring())
     yield "templates/operator.yaml", _template(operator_objects(_TEMPLATED))
 
 
@@ -83,6 +88,8 @@ def values() -> Manifest:
         "resources": {"cpu": _DEFAULTS.cpu, "memory": _DEFAULTS.memory},
         "admission": {"users": False},
         "networkPolicy": {"enabled": True},
+        "metricsLevel": _DEFAULTS.metrics_level,
+        "monitoring": {"enabled": False},
         "crds": {group: group in DEFAULT for group in (*DEFAULT, POD_GROUPS)},
     }
 
@@ -102,6 +109,12 @@ def _chart() -> Manifest:
 def _template(objects: Sequence[Manifest]) -> str:
     # the image after the fact: its line is too long for the writer of YAML
     return as_yaml(objects).replace(f"'{_NUMBER}'", _NUMBER).replace("{{ image }}", _IMAGE)
+
+
+def _monitoring() -> str:
+    """Objects for the Prometheus operator. Helm must not expand the templates of the alerts' texts."""
+    text = as_yaml(monitoring_objects(replace(_TEMPLATED, namespace=_NAMESPACE_MARK)))
+    return re.sub(r"\{\{.*?\}\}", r"{{`\g<0>`}}", text).replace(_NAMESPACE_MARK, _TEMPLATED.namespace)
 
 
 def _if(value: str, text: str) -> str:

@@ -8,6 +8,7 @@ from windlass import __version__
 from windlass.deploy.admission import admission_objects
 from windlass.deploy.crds import DEFAULT, crds
 from windlass.deploy.job_policies import job_policies, user_policies
+from windlass.deploy.monitoring.prometheus_operator import monitoring_objects
 from windlass.deploy.network_policies import operator_policies
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
 from windlass.deploy.pod_policy import pod_policies
@@ -33,6 +34,7 @@ def installation_objects(setup: Setup, groups: Sequence[str] = DEFAULT, *, train
         *operator_policies(setup),
         *operator_objects(setup),
         default_queue(),
+        *(monitoring_objects(setup) if setup.monitoring else []),
         *(trainer_objects() if trainer else []),
     ]
 

@@ -4,7 +4,7 @@ The base is the operator without any definition of a kind; an overlay adds the d
 default queue has a folder of its own, because kubectl refuses an object whose kind is created by the same call. So have
 the policies that write users, because API servers before 1.36 refuse their kinds, and the rights for MPIJobs of version
 v1, for PodGroups of other schedulers and for cordoning nodes, because they are optional. The standard runtimes of
-TrainJobs are both.
+TrainJobs are both. So are the objects for the Prometheus operator, whose kinds may be missing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from windlass.deploy.crds import DEFAULT, OWN, POD_GROUPS, crds
 from windlass.deploy.installation import IMAGE, permission_objects, policy_objects
 from windlass.deploy.job_policies import user_policies
+from windlass.deploy.monitoring.prometheus_operator import monitoring_objects
 from windlass.deploy.network_policies import job_namespace_policy, operator_policies
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
 from windlass.deploy.permissions import FOREIGN_POD_GROUPS
@@ -57,6 +58,8 @@ def kustomize_files() -> Iterator[tuple[str, str]]:
     yield "mpijob-v1/kustomization.yaml", _folder(resources=["roles.yaml"])
     yield "cordon/roles.yaml", as_yaml(cordon_roles(setup.namespace))
     yield "cordon/kustomization.yaml", _folder(resources=["roles.yaml"])
+    yield "monitoring/monitoring.yaml", as_yaml(monitoring_objects(setup))
+    yield "monitoring/kustomization.yaml", _folder(resources=["monitoring.yaml"])
     for dialect in FOREIGN_POD_GROUPS:
         yield f"podgroups-{dialect}/roles.yaml", as_yaml(pod_group_roles(setup.namespace, [dialect]))
         yield f"podgroups-{dialect}/kustomization.yaml", _folder(resources=["roles.yaml"])

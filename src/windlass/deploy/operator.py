@@ -48,6 +48,10 @@ class Setup:
     """Rules for jobs whose templates name another scheduler: `NAME=ACTION,…` (`jobs.kubernetes.foreign_schedulers`)."""
     network: str = ""
     """Parameters of network profiles: `PROFILE,NAME=VALUE,…;…` (`hardware.network.request`)."""
+    metrics_level: str = "job"
+    """Finest level of the operator's metrics, "job" or "rank". A text is a template of Helm."""
+    monitoring: bool = False
+    """Whether a ServiceMonitor and alert rules are installed, for the Prometheus operator."""
     pod_groups: tuple[Dialect, ...] = ()
     """Dialects of PodGroups, besides coscheduling, that the operator has the rights to create."""
 
@@ -130,6 +134,7 @@ def _container(setup: Setup) -> Manifest:
             f"--foreign-schedulers={setup.foreign_schedulers}",
             f"--network={setup.network}",
             f"--metrics-port={METRICS_PORT}",
+            f"--metrics-level={setup.metrics_level}",
             f"--queries-port={query_api.PORT}",
             f"--agents-address={_AGENTS}.$(NAMESPACE).svc:{AGENTS_PORT}",
             f"--agents-port={AGENTS_PORT}",

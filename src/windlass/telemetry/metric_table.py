@@ -21,7 +21,7 @@ class Level(StrEnum):
     OPERATOR = "operator"
 
 
-class Kind(StrEnum):
+class MetricType(StrEnum):
     """Type of a metric in Prometheus' text format."""
 
     GAUGE = "gauge"
@@ -40,7 +40,7 @@ class Metric:
     labels: Sequence[str] = ()
     """Labels beside those of the level (`LEVEL_LABELS`)."""
     otel: str = ""
-    kind: Kind = Kind.GAUGE
+    kind: MetricType = MetricType.GAUGE
 
     @property
     def all_labels(self) -> tuple[str, ...]:
@@ -80,11 +80,13 @@ _TABLE_HEAD = """
 |---|---|---|---|---|---|---|"""
 
 
-def _of_operator(name: str, unit: str, help: str, labels: Sequence[str] = (), kind: Kind = Kind.COUNTER) -> Metric:
+def _of_operator(
+    name: str, unit: str, help: str, labels: Sequence[str] = (), kind: MetricType = MetricType.COUNTER
+) -> Metric:
     return Metric(name, unit, Level.OPERATOR, help, labels, kind=kind)
 
 
-_HISTOGRAM = Kind.HISTOGRAM
+_HISTOGRAM = MetricType.HISTOGRAM
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
@@ -121,7 +123,7 @@ METRICS: Mapping[str, Metric] = {
         Metric("DCGM_FI_DEV_FB_USED", "MiBy", Level.RANK, "Memory in use of the GPU.", otel="hw.gpu.memory.usage"),
         Metric("DCGM_FI_DEV_SM_CLOCK", "MHz", Level.RANK, "Clock of the GPU's multiprocessors."),
         Metric("windlass_rank_series_left_out", "", Level.CLUSTER, "Series of ranks beyond the limit of a scrape."),
-        _of_operator("windlass_leader", "", "1 on the leader, 0 on other replicas.", kind=Kind.GAUGE),
+        _of_operator("windlass_leader", "", "1 on the leader, 0 on other replicas.", kind=MetricType.GAUGE),
         _of_operator("windlass_turn_seconds", "s", "Time from the arrival of events to the decision.", (), _HISTOGRAM),
         _of_operator("windlass_plan_seconds", "s", "The same, for turns with a plan.", (), _HISTOGRAM),
         _of_operator("windlass_commit_seconds", "s", "Time to write a turn's states into objects.", (), _HISTOGRAM),
@@ -134,8 +136,8 @@ METRICS: Mapping[str, Metric] = {
         _of_operator("windlass_unforeseen_ends_total", "", "Leadership terms that an unforeseen error ended."),
         _of_operator("windlass_api_requests_total", "", "Attempted requests to the API server.", ("verb", "code")),
         _of_operator("windlass_watches_total", "", "Watches started, by resource.", ("resource",)),
-        _of_operator("windlass_queue_size", "", "Length of an internal queue.", ("name",), Kind.GAUGE),
-        _of_operator("windlass_history_waiting", "", "History entries not written yet.", kind=Kind.GAUGE),
+        _of_operator("windlass_queue_size", "", "Length of an internal queue.", ("name",), MetricType.GAUGE),
+        _of_operator("windlass_history_waiting", "", "History entries not written yet.", kind=MetricType.GAUGE),
         _of_operator("windlass_history_lost_total", "", "History entries dropped."),
     )
 }

@@ -9,6 +9,7 @@ import yaml
 from windlass.deploy.chart import chart_files, values
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.installation import IMAGE, permission_objects, policy_objects
+from windlass.deploy.monitoring.prometheus_operator import monitoring_objects
 from windlass.deploy.network_policies import operator_policies
 from windlass.deploy.operator import Setup, operator_objects
 from windlass.jobs.kubernetes.gang_dialects import Dialect
@@ -32,7 +33,8 @@ def fill(text, known):
     text = re.sub(
         r"\{\{ if \.([\w.]+) \}\}(.*?)\{\{ end \}\}", lambda found: found[2] if look_up(found[1], known) else "", text
     )
-    return re.sub(r"\{\{ \.([\w.]+) \}\}", lambda found: as_text(look_up(found[1], known)), text)
+    text = re.sub(r"\{\{ \.([\w.]+) \}\}", lambda found: as_text(look_up(found[1], known)), text)
+    return re.sub(r"\{\{`(.*?)`\}\}", r"\1", text)
 
 
 def as_text(value):
@@ -102,6 +104,13 @@ def test_chosen_namespaces_are_in_the_policy_and_in_the_operators_arguments():
     chosen = Setup(IMAGE, managed_namespaces="labelled")
     wanted = [*permission_objects(chosen), *policy_objects(chosen), *operator_policies(chosen)]
     assert objects == by_name([*crds(), *wanted, *operator_objects(chosen)])
+
+
+def test_objects_for_the_prometheus_operator_are_a_choice():
+    kinds = {"ServiceMonitor", "PrometheusRule"}
+    assert not kinds & {each["kind"] for each in rendered()}
+    chosen = [each for each in rendered(monitoring={"enabled": True}) if each["kind"] in kinds]
+    assert by_name(chosen) == by_name(monitoring_objects(Setup(IMAGE)))
 
 
 def test_an_image_is_named_by_its_digest():

@@ -11,5 +11,5 @@ def test_the_files_equal_the_generated_ones():
 
 
 def test_no_generated_file_is_left_over():
-    there = {str(path.relative_to(FOLDER)) for folder in GENERATED for path in (FOLDER / folder).rglob("*.yaml")}
+    there = {str(path.relative_to(FOLDER)) for folder in GENERATED for path in (FOLDER / folder).rglob("*.*")}
     assert there <= files().keys()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -22,6 +22,8 @@ from windlass.cli.verbs.operator_run import (
     KubeconfigOption,
     ManagedNamespaces,
     ManagedNamespacesOption,
+    MetricsLevel,
+    MetricsLevelOption,
     NamespaceOption,
     NetworkOption,
     access_to,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from windlass.backends.kubernetes.client.connection import Connection
     from windlass.deploy.install.installer import ApplyOutcome
     from windlass.deploy.operator import Setup
+    from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 T = TypeVar("T")
 operator = typer.Typer(
@@ -87,6 +90,11 @@ def install(
     managed_namespaces: ManagedNamespacesOption = ManagedNamespaces.ALL,
     foreign_schedulers: ForeignSchedulersOption = "",
     network: NetworkOption = "",
+    metrics_level: MetricsLevelOption = MetricsLevel.JOB,
+    monitoring: Annotated[
+        bool,
+        typer.Option("--monitoring", help="Also install what the Prometheus operator reads: scrape and alerts."),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would change.")] = False,
     render: Annotated[bool, typer.Option("--render", help="Only print everything as YAML, without a cluster.")] = False,
     wait: Annotated[
@@ -107,30 +115,39 @@ def install(
     setup = replace(setup, mpijob_v1=mpijob_v1, managed_namespaces=str(managed_namespaces))
     setup = replace(setup, network=network if network_defaults(network) else "")
     setup = replace(setup, diagnoses_at_once=diagnoses_at_once, cordon_bad_nodes=cordon_bad_nodes)
+    setup = replace(setup, metrics_level=str(metrics_level), monitoring=monitoring)
     groups = chosen_groups(others=not without_crds, trainer=trainer, pod_groups=pod_groups)
     objects = installation_objects(setup, groups, trainer=trainer)
     if render:
         print(as_yaml(objects), end="")
         return ExitCode.OK
 
-    async def run_install(connection: Connection) -> None:
-        from windlass.deploy.install.installer import apply  # noqa: PLC0415
-        from windlass.deploy.install.readiness import wait_until_admitted, wait_until_ready  # noqa: PLC0415
-        from windlass.deploy.install.resources import job_kinds  # noqa: PLC0415
-
-        async for applied in apply(connection, objects, dry_run=dry_run, take_over=take_over):
-            print(f"{_change_label(applied.change, dry_run=dry_run)} {applied.name}", flush=True)
-        if take_over:
-            await _warn_of_webhooks(connection, namespace)
-        if wait and not dry_run:
-            print("waiting until the API server admits jobs …", file=sys.stderr)
-            await wait_until_admitted(connection, namespace, job_kinds(objects))
-            print(f"waiting for {replicas} of {setup.image} …", file=sys.stderr)
-            await wait_until_ready(connection, namespace, wait)
-
-    _run_connected(run_install, context, kubeconfig)
+    _run_connected(
+        lambda connection: _apply_objects(connection, objects, setup, dry_run=dry_run, take_over=take_over, wait=wait),
+        context,
+        kubeconfig,
+    )
     _report_installation(namespace, dry_run=dry_run, trainer=trainer)
     return ExitCode.OK
+
+
+async def _apply_objects(
+    connection: Connection, objects: Sequence[Manifest], setup: Setup, *, dry_run: bool, take_over: bool, wait: int
+) -> None:
+    """Applies objects, prints the effect on each, and waits until the operator is ready."""
+    from windlass.deploy.install.installer import apply  # noqa: PLC0415
+    from windlass.deploy.install.readiness import wait_until_admitted, wait_until_ready  # noqa: PLC0415
+    from windlass.deploy.install.resources import job_kinds  # noqa: PLC0415
+
+    async for applied in apply(connection, objects, dry_run=dry_run, take_over=take_over):
+        print(f"{_change_label(applied.change, dry_run=dry_run)} {applied.name}", flush=True)
+    if take_over:
+        await _warn_of_webhooks(connection, setup.namespace)
+    if wait and not dry_run:
+        print("waiting until the API server admits jobs …", file=sys.stderr)
+        await wait_until_admitted(connection, setup.namespace, job_kinds(objects))
+        print(f"waiting for {setup.replicas} of {setup.image} …", file=sys.stderr)
+        await wait_until_ready(connection, setup.namespace, wait)
 
 
 async def _warn_of_webhooks(connection: Connection, namespace: str) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Coroutine
 from dataclasses import replace
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -248,11 +249,10 @@ def run(
         foreign_schedulers=scheduler_rules(foreign_schedulers),
         networks=network_defaults(network),
     )
-    world = replace(_backend_settings(at_once, image_pull_timeout, leave_kinds, managed_namespaces), kinds=kinds)
     access = access_to(context, kubeconfig)
     from windlass.server.operator.process import OperatorOptions, run_operator  # noqa: PLC0415 - after access_to's check
 
-    replica = OperatorOptions(
+    options = OperatorOptions(
         access,
         history or _history_here(),
         namespace=namespace,
@@ -270,9 +270,13 @@ def run(
         agents_port=agents_port,
         agents_any_source=agents_any_source,
         retention=_retention(keep),
-        backend=world,
+        backend=replace(_backend_settings(at_once, image_pull_timeout, leave_kinds, managed_namespaces), kinds=kinds),
     )
-    asyncio.run(run_operator(replica, lambda text: print(text, flush=True)))
+    return _run_until_signal(run_operator(options, lambda text: print(text, flush=True)))
+
+
+def _run_until_signal(replica: Coroutine[Any, Any, None]) -> int:
+    asyncio.run(replica)
     return ExitCode.OK
 
 

@@ -14,6 +14,8 @@ from windlass.backends.kubernetes.client.resources import (
     MUTATING_BINDINGS,
     MUTATING_POLICIES,
     NAMESPACES,
+    PROMETHEUS_RULES,
+    SERVICE_MONITORS,
     path,
 )
 from windlass.backends.kubernetes.client.retries import APPLY_PATCH
@@ -24,8 +26,8 @@ from windlass.deploy.labels import is_ours
 from windlass.deploy.trainer_objects import NAMESPACE as TRAINER_NAMESPACE
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
-_OPTIONAL = (MUTATING_POLICIES, MUTATING_BINDINGS)
-"""Kinds that older API servers lack."""
+_OPTIONAL = (MUTATING_POLICIES, MUTATING_BINDINGS, SERVICE_MONITORS, PROMETHEUS_RULES)
+"""Kinds that older API servers lack, or clusters without the Prometheus operator."""
 _SERVER_FIELDS = ("managedFields", "resourceVersion", "generation")
 
 
@@ -38,7 +40,7 @@ class ApplyOutcome(StrEnum):
     LEFT = "left as it is"
     """The object exists and belongs to another installation, or to the administrator."""
     UNSERVED = "left out"
-    """The API server is too old for the kind of an object that is not necessary."""
+    """The cluster lacks the kind of an object that is not necessary."""
 
 
 @dataclass(frozen=True, slots=True)

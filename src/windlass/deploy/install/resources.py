@@ -18,9 +18,11 @@ from windlass.backends.kubernetes.client.resources import (
     MUTATING_POLICIES,
     NAMESPACES,
     NETWORK_POLICIES,
+    PROMETHEUS_RULES,
     ROLE_BINDINGS,
     ROLES,
     SERVICE_ACCOUNTS,
+    SERVICE_MONITORS,
     SERVICES,
     Resource,
     named,
@@ -49,9 +51,11 @@ _BUILT_IN = (
     MUTATING_POLICIES,
     NAMESPACES,
     NETWORK_POLICIES,
+    PROMETHEUS_RULES,
     ROLE_BINDINGS,
     ROLES,
     SERVICE_ACCOUNTS,
+    SERVICE_MONITORS,
     SERVICES,
 )
 _BY_KIND = {(each.api_version, each.kind): each for each in (*_BUILT_IN, *KINDS)}

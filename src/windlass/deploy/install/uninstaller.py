@@ -14,6 +14,7 @@ from windlass.deploy.install.resources import KINDS, display_name, resource_of
 from windlass.deploy.installation import permission_objects, policy_objects
 from windlass.deploy.job_policies import user_policies
 from windlass.deploy.labels import is_ours
+from windlass.deploy.monitoring.prometheus_operator import monitoring_objects
 from windlass.deploy.network_policies import operator_policies
 from windlass.deploy.operator import Setup, namespace, operator_objects
 from windlass.deploy.permissions import FOREIGN_POD_GROUPS
@@ -71,7 +72,7 @@ async def remove(connection: Connection, setup: Setup, *, delete_jobs: bool) -> 
 
 def _objects(setup: Setup) -> list[Manifest]:
     policies = [*operator_policies(setup), *policy_objects(setup), *user_policies()]
-    parts = [*operator_objects(setup), *policies, *permission_objects(setup)]
+    parts = [*operator_objects(setup), *monitoring_objects(setup), *policies, *permission_objects(setup)]
     return sorted(parts, key=lambda each: each["kind"] != API_SERVICES.kind)
 
 

@@ -21,7 +21,7 @@ from windlass.backends.port import Changes
 from windlass.controller.observer import Observer
 from windlass.core.model.status import Phase
 from windlass.server.operator.history.store import JobHistory
-from windlass.telemetry.metric_table import METRICS, Kind
+from windlass.telemetry.metric_table import METRICS, MetricType
 
 Samples: TypeAlias = Mapping[tuple[str, ...], int]
 """Values by those of the labels, in order of the metric table."""
@@ -153,7 +153,7 @@ def _by_label(values: Mapping[str, int]) -> Samples:
 
 def _family(name: str, values: Samples) -> Any:
     metric = METRICS[name]
-    family: Any = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    family: Any = CounterMetricFamily if metric.kind is MetricType.COUNTER else GaugeMetricFamily
     made = family(name, metric.help, labels=metric.labels)
     for labels, value in values.items():
         made.add_metric(labels, value)
