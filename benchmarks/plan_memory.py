@@ -1,7 +1,8 @@
 """Peak memory of real training steps on this CPU, and what `windlass plan` predicts for the same steps.
 
 Each case runs in a process of its own: a decoder, or a module that the planner traces, makes three steps of AdamW, and
-the process reports the high-water mark of its resident memory above what it held before the model was built.
+the process reports the high-water mark of its resident memory above what it held before the model was built. The last
+cases shard a decoder over two ranks with FSDP2.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
@@ -42,7 +47,13 @@ CASES = (
     ("convolutions", 0, 24, "fp32", "none"),
     ("post-norm encoder", 0, 4, "fp32", "none"),
 )
+SHARDED = (
+    # decoder, length, micro-batch; in fp32 on two ranks with FSDP2
+    ("layers=8,width=768,heads=12,ffn=2048,vocab=8192", 256, 2),
+    ("layers=6,width=512,heads=8,ffn=1408,vocab=8192", 256, 8),
+)
 STEPS = 3
+SETTINGS = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1"}
 
 
 class Layer(nn.Module):
@@ -174,7 +185,7 @@ def warm_up(precision: str) -> None:
 
 
 def run_case(index: int) -> dict[str, object]:
-    settings = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "2"}
+    settings = {**os.environ, **SETTINGS, "OMP_NUM_THREADS": "2"}
     done = subprocess.run(
         [sys.executable, __file__, "--case", str(index)], env=settings, check=True, capture_output=True, text=True
     )
@@ -184,15 +195,68 @@ def run_case(index: int) -> dict[str, object]:
     return {**row, "measured": measured, "predicted": predicted, "error": predicted / measured - 1}
 
 
+def measure_shard(index: int, rank: int, store: str) -> int:
+    """Peak of one of two ranks; rank 0 prints it."""
+    sizes, length, micro_batch = SHARDED[index]
+    torch.manual_seed(0)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    warm_up("fp32")
+    mesh = init_device_mesh("cpu", (2,))
+    dist.all_reduce(torch.zeros(2**20))
+    gc.collect()
+    before = resident("VmRSS")
+    with torch.device("meta"):
+        model = Decoder(sizes, "none")
+    for layer in model.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    model.to_empty(device="cpu")
+    for parameter in model.parameters():
+        nn.init.normal_(parameter.to_local(), std=0.02)
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+    for _ in range(STEPS):
+        inputs = torch.randint(0, model.embed.num_embeddings, (micro_batch, length))
+        functional.cross_entropy(model(inputs).flatten(0, 1), inputs.flatten()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    peak = resident("VmHWM") - before
+    dist.destroy_process_group()
+    return peak
+
+
+def run_shards(index: int) -> dict[str, object]:
+    sizes, length, micro_batch = SHARDED[index]
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, __file__, "--shard", str(index), str(rank), f"{folder}/store"],
+                env={**os.environ, **SETTINGS, "OMP_NUM_THREADS": "1"},
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for rank in range(2)
+        ]
+        measured = max(int(rank.communicate()[0]) for rank in ranks)
+    step = Step(Degrees(fsdp=2), micro_batch, foreach=False)
+    predicted = estimate_memory(model_size(sizes, length, "fp32"), step).peak
+    row = {"model": f"{sizes} fsdp=2", "length": length, "micro_batch": micro_batch}
+    row |= {"precision": "fp32", "recompute": "none"}
+    return {**row, "measured": measured, "predicted": predicted, "error": predicted / measured - 1}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", type=int, help="measure this case in this process")
+    parser.add_argument("--shard", nargs=3, help="measure this rank of a sharded case: case, rank, file of the store")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
+    if chosen.shard:
+        print(measure_shard(int(chosen.shard[0]), int(chosen.shard[1]), chosen.shard[2]))
+        return
     if chosen.case is not None:
         print(measure(CASES[chosen.case]))
         return
-    rows = [run_case(index) for index in range(len(CASES))]
+    rows = [run_case(index) for index in range(len(CASES))] + [run_shards(index) for index in range(len(SHARDED))]
     if chosen.json:
         print(json.dumps(rows, indent=2))
         return
