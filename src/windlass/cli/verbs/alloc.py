@@ -17,7 +17,14 @@ import typer
 from windlass.cli import job_messages
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.job_submission import current_folder, current_user, local_command, owner_process, submission_context
+from windlass.cli.job_submission import (
+    current_folder,
+    current_user,
+    local_command,
+    owner_process,
+    submission_context,
+    with_network,
+)
 from windlass.cli.options import (
     SHIP_NEEDS_KUBERNETES,
     ClusterOption,
@@ -81,7 +88,8 @@ def alloc(
         raise UsageError(SHIP_NEEDS_KUBERNETES)
     folder, screen = state_folder(state), Screen(no_color=no_color)
     command = local_command(words or [os.environ.get("SHELL") or "/bin/sh"])
-    holder = _without_restarts(from_options(described, _HOLDER, cwd=current_folder(), user=current_user()))
+    made = from_options(described, _HOLDER, cwd=current_folder(), user=current_user())
+    holder = with_network(_without_restarts(made))
     wanted = requested_cluster(local_nodes, local_gpus, cluster, policy)
     with Interrupts() as interrupts, contextlib.closing(screen):
         connection = find_or_start(folder, wanted, screen.say)

@@ -15,7 +15,7 @@ import typer
 
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.job_submission import read_submissions
+from windlass.cli.job_submission import read_submissions, with_network
 from windlass.cli.option_values import parse_duration_option
 from windlass.cli.options import (
     ClusterOption,
@@ -88,8 +88,8 @@ def scaling(
         raise UsageError("--ranks and --nodes 1,2,… exclude each other")
     _check_plot(plot)
     enough = StopRule(warmup, steps, parse_duration_option("--for", seconds) / 1000 if seconds else None)
-    submission = _single_submission(
-        read_submissions(replace(options, nodes=None) if by_nodes else options, words or [], file)
+    submission = with_network(
+        _single_submission(read_submissions(replace(options, nodes=None) if by_nodes else options, words or [], file))
     )
     role = single_role(submission.job)
     sizes = (
