@@ -46,4 +46,5 @@ async def _command(plane: ControlPlane, folder: Path, setup: Setup) -> list[str 
     account = await plane.service_account(NAMESPACE, "windlass-operator")
     run: list[str | Path] = [Path(sys.executable).with_name("windlass"), "operator", "run", "--kubeconfig", account]
     faces = ["--metrics-host", "127.0.0.1", "--metrics-port", "0", "--address", "http://127.0.0.1:0"]
-    return [*run, *faces, "--history", f"sqlite:///{folder}/history.sqlite"]
+    chosen = ["--diagnoses-at-once", str(setup.diagnoses_at_once)]
+    return [*run, *faces, *chosen, "--history", f"sqlite:///{folder}/history.sqlite"]
