@@ -88,6 +88,16 @@ def test_without_logs_the_verdict_rests_on_the_ends_of_pods_and_says_so(
     tell(story)
 
 
+def test_a_pod_that_cannot_start_has_a_verdict(tell: Callable[[Callable[[OperatorPlace], Any]], None]):
+    async def story(place: OperatorPlace) -> None:
+        await place.submit("digits", Behaviour.UNSTARTABLE)
+        found = await condition_of(place, "digits")
+        assert found["reason"] in ("ImagePull", "ExecutableMissing"), found
+        assert found["message"].startswith("attempt 1: ")
+
+    tell(story)
+
+
 def proven(name: str, node: str, certainty: str = CERTAIN) -> JobState:
     cause = DiagnosedCause(1, "GPU 0 fell off the bus", "xid-79", certainty, NODE_SCOPE, AVOID_NODE, node=node)
     return JobState(f"default/{name}", 1, Job(name, (Role(),)), Status(Phase.FAILED, generation=1, diagnosis=cause))
