@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +39,8 @@ def diagnose_job(job: JobSelection, *, show_secrets: bool) -> Diagnosis:
         request = _reason_for_waiting(details)
     else:
         request = _evidence(job, details, job.attempt or newest)
+        if details["phase"] == "Created":  # it cannot queue yet
+            request = replace(request, texts=[*request.texts, *_reason_for_waiting(details).texts])
     evidence, gaps = read_evidence(request)
     found = diagnose(evidence, show_secrets=show_secrets)
     return Diagnosis(found.verdict, [*gaps, *found.unseen])
