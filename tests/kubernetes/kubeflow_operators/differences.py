@@ -25,6 +25,8 @@ class Intended:
     theirs: str = ".*"
     ours: str = ".*"
     """Patterns for both sides of the difference, as text."""
+    is_late: bool = False
+    """It may come after the last look at a case."""
 
     def covers(self, found: Difference) -> bool:
         """Tells whether this is the reason of a difference."""
@@ -170,6 +172,22 @@ INTENDED: tuple[Intended, ...] = (
         r"\d+/job/conditions/Admitted",
         verdict="better",
         theirs="nothing",
+    ),
+    Intended(
+        "condition `Diagnosed`",
+        "An additional condition of a job that has failed: the cause, by its logs and what else is known of it.",
+        r"\d+/job/conditions/Diagnosed",
+        verdict="better",
+        theirs="nothing",
+        is_late=True,
+    ),
+    Intended(
+        "event `<Kind>Diagnosed`",
+        "The cause of a failure is an event.",
+        r"\d+/events/(Normal|Warning) [A-Za-z]+JobDiagnosed",
+        verdict="better",
+        theirs="nothing",
+        is_late=True,
     ),
     Intended(
         "condition `ImagesPulled`",
