@@ -46,6 +46,22 @@ def test_telemetry_of_a_run_is_read_after_its_end(state: Path, tmp_path: Path):
     assert float(rows[-1][1]) > 0.04
     assert "windlass_job_step_seconds" in windlass(state, "metrics", job["id"], "-m", "step_s*", "-o", "plot").stdout
 
+    scraped = windlass(state, "metrics", "-o", "prometheus").stdout
+    assert f'windlass_job_step{{job_id="{job["id"]}"}}' in scraped
+    assert "windlass_nodes 1" in scraped.splitlines()
+    assert "windlass_rank_" not in scraped
+    of_rank = f'windlass_rank_busy_seconds{{job_id="{job["id"]}",rank="1"}}'
+    assert of_rank in windlass(state, "metrics", "-o", "prometheus", "--per-rank").stdout
+
+
+def test_a_job_is_named_for_every_format_but_that_of_prometheus(state: Path):
+    refused = windlass(state, "metrics")
+    assert (refused.returncode, "which job?" in refused.stderr) == (2, True)
+    refused = windlass(state, "metrics", "digits", "-o", "prometheus")
+    assert (refused.returncode, "leave digits out" in refused.stderr) == (2, True)
+    refused = windlass(state, "metrics", "digits", "--per-rank")
+    assert (refused.returncode, "choose ranks with --rank N" in refused.stderr) == (2, True)
+
 
 def test_a_metric_that_is_not_there_is_said_with_the_way_to_list_all(state: Path):
     assert windlass(state, "run", "--name", "short", "--", "sleep", "3").returncode == 0

@@ -19,7 +19,7 @@ _LEVELS = {"queue": Level.QUEUE, "job": Level.JOB}
 def render_frames(frames: Iterable[MetricFrame], *, ranks: bool = False, limit: int = MAX_RANK_SERIES) -> bytes:
     """Every series of the frames, one frame for each scope. `ranks`: also those of ranks, at most `limit` of them.
 
-    Values that are not numbers are left out.
+    Left out are values that are no numbers, and metrics that are not in the table: of frames of another version.
     """
     families: dict[str, list[str]] = {}
     left_out, room = 0, limit
@@ -27,6 +27,8 @@ def render_frames(frames: Iterable[MetricFrame], *, ranks: bool = False, limit: 
         owner = _owner(frame.scope)
         for series, vector in frame.values.items():
             name, _, rest = series.partition("{")
+            if name not in METRICS:
+                continue
             if METRICS[name].level is not Level.RANK:
                 labels = f"{owner},{rest[:-1]}" if owner and rest else owner or rest[:-1]
                 families.setdefault(name, []).extend(_sample(name, labels, float(vector[0])))

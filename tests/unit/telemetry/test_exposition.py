@@ -61,6 +61,12 @@ def test_a_hostile_name_is_one_label() -> None:
     assert samples(job(name, [])) == {("windlass_job_loss", f"job_id={name}"): 0.5}
 
 
+def test_metrics_of_another_version_are_left_out() -> None:
+    assert samples(MetricFrame(CLUSTER, NOW, {"windlass_former": scalar(1), "windlass_nodes": scalar(2)})) == {
+        ("windlass_nodes",): 2
+    }
+
+
 def test_values_of_a_metric_are_together_under_one_type() -> None:
     text = render_frames([job("a", []), job("b", [])]).decode()
     assert text.splitlines()[1:] == [

@@ -1,4 +1,4 @@
-"""`windlass metrics`: prints the recorded telemetry of a job, also after its end."""
+"""`windlass metrics`: prints the recorded telemetry of a job, also after its end, or the present for Prometheus."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from operator import itemgetter
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +25,7 @@ from windlass.cli.target import NoColorOption, OnOption, StateOption, resolve_co
 from windlass.cli.terminal.charts import chart_lines, sparkline
 from windlass.cli.terminal.output import Column, Format, Listing, as_json, show
 from windlass.server.discovery import open_state
+from windlass.server.telemetry_records.recorder import STORE_NAME
 
 Row = dict[str, Any]
 _TREND_WIDTH, _CHART_HEIGHT = 24, 8
@@ -38,6 +40,7 @@ class MetricsFormat(StrEnum):
     CSV = "csv"
     JSON = "json"
     PLOT = "plot"
+    PROMETHEUS = "prometheus"
 
 
 class Statistic(StrEnum):
@@ -50,7 +53,14 @@ class Statistic(StrEnum):
 
 
 def metrics(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="A name or an id.", autocompletion=complete_job_names)],
+    job: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB",
+            help="A name or an id; none with -o prometheus, which prints all of the last minute.",
+            autocompletion=complete_job_names,
+        ),
+    ] = "",
     metric: Annotated[
         list[str] | None,
         typer.Option("-m", "--metric", help="Only series with this in their name; * and ? stand for any characters."),
@@ -62,6 +72,9 @@ def metrics(
     statistic: Annotated[
         Statistic, typer.Option("--statistic", help="Value of a span with several measurements.")
     ] = Statistic.MEAN,
+    per_rank: Annotated[
+        bool, typer.Option("--per-rank", help="With -o prometheus: also the series of each rank.")
+    ] = False,
     points: Annotated[int, typer.Option("--points", min=1, max=10_000, help="Maximum number of times.")] = 1_000,
     output: Annotated[MetricsFormat, typer.Option("-o", "--output", help="Output format.")] = MetricsFormat.TABLE,
     on: OnOption = "",
@@ -74,6 +87,9 @@ def metrics(
     """
     if resolve_context(on) is not None:
         raise UsageError("metrics of jobs on a cluster are not recorded yet\nuse `windlass top JOB`, or Prometheus")
+    _check_options(job, output, per_rank=per_rank)
+    if output is MetricsFormat.PROMETHEUS:
+        return _print_present(state_folder(state), per_rank=per_rank)
     begin = int(time.time() * 1000) - parse_duration_option("--since", since) if since else 0
     source = open_state(state_folder(state))
     answer = source.metrics(job, since=begin, points=points, statistic=statistic.value)
@@ -81,6 +97,27 @@ def metrics(
     if metric and not series:
         raise UsageError(f"{answer['id']} has no metric like {', '.join(metric)}\nlist all: windlass metrics {job}")
     _print(answer, series, output, paint=uses_color(no_color=no_color))
+    return ExitCode.OK
+
+
+def _check_options(job: str, output: MetricsFormat, *, per_rank: bool) -> None:
+    """Raises UsageError for options that do not belong together."""
+    is_present = output is MetricsFormat.PROMETHEUS
+    if job and is_present:
+        raise UsageError(f"-o prometheus prints all running jobs\nleave {job} out")
+    if not job and not is_present:
+        raise UsageError("which job?\nwindlass metrics JOB; all running jobs for Prometheus: -o prometheus")
+    if per_rank and not is_present:
+        raise UsageError("--per-rank belongs to -o prometheus\nchoose ranks with --rank N")
+
+
+def _print_present(state: Path, *, per_rank: bool) -> int:
+    """Prints the newest recorded frames in the text format of Prometheus."""
+    from windlass.server.telemetry_records.queries import newest_frames  # noqa: PLC0415 - verbs start light
+    from windlass.telemetry.exposition import render_frames  # noqa: PLC0415
+
+    frames = newest_frames(state / STORE_NAME, int(time.time() * 1000))
+    sys.stdout.buffer.write(render_frames(frames, ranks=per_rank))
     return ExitCode.OK
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from windlass.server.errors import ApiError, ErrorCode
-from windlass.telemetry.frames import job_scope
+from windlass.telemetry.frames import MetricFrame, Tier, job_scope
 from windlass.telemetry.history import MAX_POINTS, read_history, series_of
 from windlass.telemetry.metric_table import metric_of
 from windlass.telemetry.rollup import STATISTICS
@@ -18,6 +18,8 @@ from windlass.telemetry.store import StoreError, TelemetryStore
 Json = dict[str, Any]
 _END_OF_TIME = 2**53
 _MAX_DIGITS = 16
+_PRESENT_MS = 60_000
+"""Age up to which a frame is of the present; with many jobs, each has a frame every few intervals."""
 
 
 class HistorySpan(NamedTuple):
@@ -60,12 +62,25 @@ def stored_series(path: Path, scope: str, span: HistorySpan) -> list[Json]:
 
     A list has one value, or one for each rank; None: not reported. Raises ApiError.
     """
+    with _reading(path) as store:
+        frames = read_history(store, scope, span.since, span.until, which=span.statistic, points=span.points)
+    return [_series_json(name, points) for name, points in series_of(frames).items()]
+
+
+def newest_frames(path: Path, now: int) -> list[MetricFrame]:
+    """The newest stored frame of each scope that has one of the last minute. Raises ApiError."""
+    with _reading(path) as store:
+        found = [store.frames(scope, Tier.RAW, now - _PRESENT_MS, now + 1) for scope in store.scopes()]
+    return [frames[-1] for frames in found if frames]
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[TelemetryStore]:
     try:
         with contextlib.closing(TelemetryStore.read(path)) as store:
-            frames = read_history(store, scope, span.since, span.until, which=span.statistic, points=span.points)
+            yield store
     except StoreError as error:
         raise ApiError(ErrorCode.WRONG_STATE, str(error), "telemetry is recorded while a controller runs") from None
-    return [_series_json(name, points) for name, points in series_of(frames).items()]
 
 
 def _series_json(name: str, points: list[tuple[int, list[float]]]) -> Json:
