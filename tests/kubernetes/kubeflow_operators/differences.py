@@ -26,7 +26,7 @@ class Intended:
     ours: str = ".*"
     """Patterns for both sides of the difference, as text."""
     is_late: bool = False
-    """It may come after the last look at a case."""
+    """It may come after the last look at a case, or depends on what the operator sees of a pod before it is gone."""
 
     def covers(self, found: Difference) -> bool:
         """Tells whether this is the reason of a difference."""
@@ -107,6 +107,7 @@ INTENDED: tuple[Intended, ...] = (
         case="mpijob-v1-(pod|lead)-deleted",
         verdict="better",
         theirs="nothing",
+        is_late=True,
     ),
     Intended(
         "event of a job that is deleted after its time to live",
@@ -165,6 +166,7 @@ INTENDED: tuple[Intended, ...] = (
         case="mpijob-v1-.*",
         verdict="better",
         theirs="nothing",
+        is_late=True,
     ),
     Intended(
         "condition `Admitted`",
