@@ -125,3 +125,10 @@ HEALTHY = (Path(__file__).parent / "healthy_lines.txt").read_text(encoding="utf-
 @pytest.mark.parametrize("line", HEALTHY)
 def test_no_root_takes_a_line_of_a_healthy_run(line: str) -> None:
     assert [id for id, rule in RULES.items() if rule["role"] == "root" and fires(id, line)] == []
+
+
+def test_no_rule_on_an_image_that_does_not_fit_the_driver_avoids_a_node() -> None:
+    image_causes = {"cuda-no-kernel-for-arch", "cuda-driver-too-old", "cuda-library-missing", "cuda-library-mismatch"}
+    rules = [rule for rule in RULES.values() if rule["cause"] in image_causes]
+    assert rules
+    assert [rule["id"] for rule in rules if (rule["scope"], rule["retry"]) == ("node", "avoid-node")] == []

@@ -146,6 +146,14 @@ def test_colours_and_progress_bars_do_not_hide_a_message() -> None:
     assert (verdict.cause, verdict.rank, verdict.evidence[0].line) == ("cuda-out-of-memory", 1, 1)
 
 
+def test_phrases_of_a_driver_in_the_words_of_a_program_do_not_hide_its_traceback() -> None:
+    quoted = "sample generation: 'GPU has fallen off the bus' is Xid 79"
+    shape = verdict_of(log("rank0.log", quoted, "RuntimeError: shape '[2, 3]' is invalid for input of size 7"))
+    assert shape.cause == "tensor-shape"
+    config = verdict_of(log("rank0.log", "NVML library version: 535.104.05", "ValueError: bad config"))
+    assert config.cause == "user-code-error"
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.binary(max_size=600), max_size=4))
 def test_no_bytes_make_the_engine_fail(contents: list[bytes]) -> None:
