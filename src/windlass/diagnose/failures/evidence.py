@@ -24,6 +24,8 @@ class LogSource:
     """Start of the job that wrote it, from 1. The engine explains the latest attempt of the evidence."""
     is_complete: bool = False
     """Whether nothing is missing between the start and the end of the log. Only then is an absent message evidence."""
+    is_trusted: bool = False
+    """Whether only the kernel, the node or the backend writes it. Into any other log a program can print any line."""
 
 
 @dataclass(frozen=True, slots=True)
