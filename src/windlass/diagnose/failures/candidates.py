@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from windlass.diagnose.diagnosis import CauseScope, Certainty
 from windlass.diagnose.failures.evidence import Fact
 from windlass.diagnose.failures.failure_rules import FailureRule, RuleRole
+from windlass.diagnose.failures.log_scan import LogFindings
 
 _HEALTHY = "healthy"
 _WEAKER = {
@@ -36,7 +37,9 @@ class CauseCandidate:
     """In the order of their times, or of their lines."""
     certainty: Certainty
     is_survived: bool = False
-    """Whether the program went on for long after the last of the facts."""
+    """Whether the program went on after the last of the facts."""
+    is_handled: bool = False
+    """Whether it also went on without a traceback: the program expects the error."""
 
     @property
     def first(self) -> Fact:
@@ -47,18 +50,21 @@ class CauseCandidate:
 def find_candidates(
     facts: Sequence[tuple[Fact, int]],
     rules: Mapping[str, FailureRule],
-    lengths: Mapping[str, int],
-    complete: frozenset[str],
+    logs: Sequence[LogFindings],
+    *,
+    has_failed: bool,
 ) -> list[CauseCandidate]:
     """Candidates in the order of their first facts.
 
-    `lengths`: number of lines by log. `complete`: the logs that lack nothing. A rule that relies on an absent message
-    is weaker where any log may lack lines.
+    A rule that relies on an absent message is weaker where any log may lack lines. Where the program has handled
+    every error and the backend does not say that the job failed, there is no candidate.
     """
+    by_name = {log.source.name: log for log in logs}
+    is_complete = all(log.source.is_complete and not log.gaps.sentences(log.source.name) for log in logs)
     present = {fact.rule for fact, _ in facts}
     ignored = _healthy_lines(facts, rules)
     explained = _explained_lines(facts, rules)
-    ends = [fact for fact, _ in facts if fact.rule in _ENDED_WELL]
+    ends = [fact for fact, _ in facts if fact.rule in _ENDED_WELL and not has_failed]
     by_rule: dict[str, list[tuple[Fact, int]]] = defaultdict(list)
     for fact, signature in facts:
         is_proof = _place(fact) not in ignored and not (fact.rule in _GENERIC and _place(fact) in explained)
@@ -75,9 +81,14 @@ def find_candidates(
         ):
             continue
         if kept := _in_order(_complete_sets(rule, proofs)):
-            is_sure = not rule.absent or complete >= lengths.keys()
+            is_sure = not rule.absent or is_complete
             certainty = rule.certainty if is_sure and not _are_mild(kept) else _WEAKER[rule.certainty]
-            found.append(CauseCandidate(rule, kept, certainty, _is_survived(kept, facts, rules)))
+            goes_on = _goes_on(kept, by_name)
+            is_survived = goes_on or _is_survived(kept, facts, rules)
+            is_handled = goes_on and not any(_is_raised(fact, by_name) for fact in kept)
+            found.append(CauseCandidate(rule, kept, certainty, is_survived, is_handled))
+    if not has_failed and all(each.is_handled for each in found):
+        return []
     return sorted(found, key=lambda each: (order_of(each.first), each.rule.id))
 
 
@@ -112,10 +123,11 @@ def _are_mild(facts: Sequence[Fact]) -> bool:
 
 
 def _precedes(fact: Fact, end: Fact, scope: CauseScope) -> bool:
-    """Whether a job, or the program of a log, ended well after a fact: then it is no reason of a failure."""
+    """Whether a job, or the program of a rank, ended well after a fact: then it is no reason of a failure."""
     if fact.evidence.source == end.evidence.source:
-        return fact.evidence.line < end.evidence.line
-    return scope is CauseScope.JOB
+        return fact.evidence.line < end.evidence.line and (scope is CauseScope.JOB or fact.rank == end.rank)
+    is_later = fact.time is None or end.time is None or fact.time <= end.time
+    return scope is CauseScope.JOB and is_later
 
 
 def _complete_sets(rule: FailureRule, proofs: Sequence[tuple[Fact, int]]) -> list[Fact]:
@@ -130,6 +142,20 @@ def _complete_sets(rule: FailureRule, proofs: Sequence[tuple[Fact, int]]) -> lis
 
 def _in_order(facts: Sequence[Fact]) -> list[Fact]:
     return sorted(facts, key=order_of)
+
+
+def _goes_on(facts: Sequence[Fact], logs: Mapping[str, LogFindings]) -> bool:
+    """Whether the program of every fact reports progress after the last such message of its rank."""
+    return all(fact.evidence.source in logs and _has_progress(fact, logs[fact.evidence.source]) for fact in facts)
+
+
+def _has_progress(fact: Fact, log: LogFindings) -> bool:
+    later = log.progress.get(fact.rank, ())
+    return len(later) == 2 and later[0] > log.repeats.get((fact.rule, fact.rank), fact.evidence.line)
+
+
+def _is_raised(fact: Fact, logs: Mapping[str, LogFindings]) -> bool:
+    return fact.evidence.line in logs[fact.evidence.source].raised
 
 
 def _is_survived(own: Sequence[Fact], facts: Sequence[tuple[Fact, int]], rules: Mapping[str, FailureRule]) -> bool:

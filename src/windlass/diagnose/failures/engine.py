@@ -29,13 +29,11 @@ def diagnose(
     """
     # 1. Read all logs of the latest attempt, and find the lines that fire a rule.
     rules = load_rules()
-    logs = _scan(latest_attempt([label_source(source) for source in evidence.logs]), report_bytes)
+    logs = _scan(latest_attempt(evidence.logs), report_bytes)
     # 2. Put the facts of all logs on one clock, and add those of other analyses.
     facts = [*aligned_facts(logs), *((fact, 0) for fact in evidence.facts if fact.rule in rules)]
     # 3. Keep the rules whose conditions hold, and order them: causes before what follows from them.
-    lengths = {log.source.name: log.lines for log in logs}
-    complete = frozenset(log.source.name for log in logs if log.source.is_complete and not _gaps(log))
-    ranked = rank_candidates(find_candidates(facts, rules, lengths, complete))
+    ranked = rank_candidates(find_candidates(facts, rules, logs, has_failed=evidence.has_failed))
     # 4. Find the rank that the others waited for.
     known = set(range(evidence.expected_ranks or 0)).union(*(log.ranks for log in logs))
     laggard = find_laggard([fact for fact, _ in facts if fact.rule in TIMEOUTS], logs, known)
@@ -46,8 +44,9 @@ def diagnose(
 
 def latest_attempt(sources: Sequence[LogSource]) -> list[LogSource]:
     """The sources of the latest attempt, and those that belong to none."""
-    latest = max((source.attempt for source in sources if source.attempt is not None), default=None)
-    return [source for source in sources if source.attempt in (None, latest)]
+    attempts = [label_source(source).attempt for source in sources]
+    latest = max((attempt for attempt in attempts if attempt is not None), default=None)
+    return [source for source, attempt in zip(sources, attempts, strict=True) if attempt in (None, latest)]
 
 
 def _scan(sources: Sequence[LogSource], report_bytes: Callable[[int], object]) -> list[LogFindings]:

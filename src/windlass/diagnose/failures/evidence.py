@@ -51,3 +51,5 @@ class Evidence:
     expected_ranks: int | None = None
     """Number of ranks of the job. Ranks without a log are then gaps of the evidence."""
     facts: Sequence[Fact] = ()
+    has_failed: bool = False
+    """Whether the backend says that the job failed. A log line that states a good end is then no evidence."""

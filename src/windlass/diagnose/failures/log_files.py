@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from windlass.diagnose.failures.evidence import LogSource
-from windlass.diagnose.failures.source_labels import label_source
 
 STANDARD_INPUT = "-"
 
@@ -27,7 +26,7 @@ def find_logs(paths: Sequence[str]) -> list[LogSource]:
     Raises `NoSuchLogError` for a path that does not exist or cannot be opened.
     """
     found = dict.fromkeys(name for path in paths for name in _expand(path))
-    return [label_source(LogSource(name, partial(_open, name))) for name in found]
+    return [LogSource(name, partial(_open, name)) for name in found]
 
 
 def _expand(path: str) -> Iterator[str]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from windlass.diagnose.diagnosis import EvidenceLine
 from windlass.diagnose.failures.evidence import Fact, LogSource
 from windlass.diagnose.failures.line_prefix import LineOrigin, read_prefixes
 from windlass.diagnose.failures.log_blocks import LogBlock, LogGaps, read_blocks
+from windlass.diagnose.failures.progress_lines import progress_lines
 from windlass.diagnose.failures.signatures import SignatureMatch, every_signature
+from windlass.diagnose.failures.source_labels import label_source
 
 _PART_BYTES = 1 << 13
 """Size of the parts of a block in which a match is looked for before single lines are matched."""
@@ -23,6 +25,7 @@ _LONGEST_TEXT = 2_000
 _TIME_SEARCH = 200
 """Lines before a fact in which its time is looked for."""
 _TAIL_BYTES = 4096
+_TRACEBACK = b"Traceback (most recent call last)"
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[()][A-Z0-9])")
 
 
@@ -41,20 +44,35 @@ class LogFindings:
     """The last lines."""
     ranks: set[int] = field(default_factory=set)
     """Ranks that the facts and the first and last lines name."""
+    repeats: dict[tuple[str, int | None], int] = field(default_factory=dict)
+    """Last line that fires a rule, by rule and rank."""
+    raised: set[int] = field(default_factory=set)
+    """Lines of facts shortly after the head of a traceback."""
+    progress: dict[int | None, deque[int]] = field(default_factory=dict)
+    """The two latest lines of progress that follow a fact, by rank."""
 
 
 @dataclass(slots=True)
 class _Scan:
+    given: LogSource
+    """The source without what its name tells."""
     found: LogFindings
     kept: Counter[tuple[str, int, int | None]] = field(default_factory=Counter)
+    open: dict[int | None, int] = field(default_factory=dict)
+    """Line of the latest fact of each rank that has not gone on since."""
 
     def scan_block(self, block: LogBlock) -> None:
         """Matches the lines of a block, unless none can match."""
-        signatures = every_signature()
         text = clean_text(block.text)
+        self._scan_text(text, block.first_line)
+        if self.open:
+            self._note_progress(text, block.first_line)
+
+    def _scan_text(self, text: bytes, first_line: int) -> None:
+        signatures = every_signature()
         if not signatures.may_match(text.replace(b"\r", b"\n")):
             return
-        for first, part, before in _parts(text, block.first_line):
+        for first, part, before in _parts(text, first_line):
             if not signatures.may_match(part.replace(b"\r", b"\n")):
                 continue
             recent = deque(before.split(b"\n"), maxlen=_TIME_SEARCH)
@@ -73,27 +91,45 @@ class _Scan:
         self, matches: dict[tuple[str, int], SignatureMatch], number: int, line: bytes, recent: deque[bytes]
     ) -> None:
         source, text = self.found.source, line.decode("utf-8", "replace")
-        origin = read_prefixes(text)
-        rank = origin.rank if origin.rank is not None else source.rank
+        origin = self._origin(text)
+        rank = origin.rank
         time: int | None = None
         for match in matches.values():
+            named = match.values.get("rank", "")  # a message about one rank, of an agent for example
+            about = int(named) if named.isdecimal() else rank
+            self.found.repeats[match.rule, about] = self.open[about] = number
             key = (match.rule, match.signature, rank)
             self.kept[key] += 1
             if self.kept[key] > _MOST_OF_RULE or len(self.found.facts) >= _MOST_FACTS:
                 continue
             time = time if time is not None else _time(origin, recent)
             evidence = EvidenceLine(source.name, number, text.strip()[:_LONGEST_TEXT])
-            named = match.values.get("rank", "")  # a message about one rank, of an agent for example
-            about = int(named) if named.isdecimal() else rank
-            fact = Fact(match.rule, evidence, match.values, about, origin.node or source.node, time)
+            fact = Fact(match.rule, evidence, match.values, about, origin.node, time)
             self.found.facts.append((fact, match.signature))
+        if any(_TRACEBACK in line for line in recent):
+            self.found.raised.add(number)
         if rank is not None:
             self.found.ranks.add(rank)
 
+    def _origin(self, line: str) -> LineOrigin:
+        """The origin of a line. Rank and node that the maker of the source gives win over those of the text."""
+        origin, source, given = read_prefixes(line), self.found.source, self.given
+        known = [each for each in (given.rank, origin.rank, source.rank) if each is not None]
+        return replace(origin, rank=known[0] if known else None, node=given.node or origin.node or source.node)
+
+    def _note_progress(self, text: bytes, first_line: int) -> None:
+        for number, line in progress_lines(text, first_line):
+            rank = self._origin(line.decode("utf-8", "replace")).rank
+            if number > self.open.get(rank, number):
+                latest = self.found.progress.setdefault(rank, deque(maxlen=2))
+                latest.append(number)
+                if len(latest) == 2 and latest[0] > self.open[rank]:
+                    del self.open[rank]
+
 
 def scan_log(source: LogSource, report_bytes: Callable[[int], object] = int) -> LogFindings:
-    """Reads a log from start to end."""
-    scan = _Scan(LogFindings(source))
+    """Reads a log from start to end. Names of files and folders tell rank and node where the source and text do not."""
+    scan = _Scan(source, LogFindings(label_source(source)))
     found, last = scan.found, b""
     try:
         with source.open() as stream:

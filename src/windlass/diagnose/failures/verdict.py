@@ -32,7 +32,7 @@ def build_verdict(ranked: Sequence[CauseCandidate], laggard: Laggard | None, *, 
     verdict = _described(best, ranked)
     if best.rule.id in TIMEOUTS and laggard:
         verdict = _with_laggard(verdict, laggard)
-    return verdict if show_secrets else _masked(verdict)
+    return _shortened(verdict if show_secrets else _masked(verdict))
 
 
 def _described(best: CauseCandidate, ranked: Sequence[CauseCandidate]) -> RootCause:
@@ -96,7 +96,7 @@ def _evidence(best: CauseCandidate, ranked: Sequence[CauseCandidate]) -> list[Ev
     own = [fact.evidence for fact in best.facts[: _MOST_EVIDENCE // 2]]
     following = [each.first.evidence for each in ranked[1:] if each.rule.id in best.rule.beats]
     lines = {(line.source, line.line): line for line in [*own, *following]}
-    return [replace(line, text=line.text[:_LONGEST_LINE]) for line in [*lines.values()][:_MOST_EVIDENCE]]
+    return [*lines.values()][:_MOST_EVIDENCE]
 
 
 def _alternatives(best: CauseCandidate, ranked: Sequence[CauseCandidate]) -> list[OtherCause]:
@@ -120,7 +120,7 @@ def _with_laggard(verdict: RootCause, laggard: Laggard) -> RootCause:
     text = f"{verdict.text.rstrip('.')}. Rank {laggard.rank} is the late one: {laggard.reason}."
     if not laggard.cause:
         return replace(verdict, text=text, rank=laggard.rank, node=laggard.node)
-    last = EvidenceLine(laggard.source, 0, laggard.last_line[:_LONGEST_LINE])
+    last = EvidenceLine(laggard.source, 0, laggard.last_line)
     rule = next((each for each in load_rules().values() if each.cause == laggard.cause), None)
     return replace(
         verdict,
@@ -132,6 +132,11 @@ def _with_laggard(verdict: RootCause, laggard: Laggard) -> RootCause:
         command=rule.command if rule else verdict.command,
         evidence=(*verdict.evidence, last),
     )
+
+
+def _shortened(verdict: RootCause) -> RootCause:
+    """The verdict with the start of each line of evidence. Secrets are masked before: a part of one is not known."""
+    return replace(verdict, evidence=tuple(replace(line, text=line.text[:_LONGEST_LINE]) for line in verdict.evidence))
 
 
 def _masked(verdict: RootCause) -> RootCause:

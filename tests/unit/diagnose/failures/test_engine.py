@@ -140,6 +140,11 @@ def test_secrets_are_masked_unless_they_are_asked_for() -> None:
     assert "hf_abcdefghijklmnop" in str(shown)
 
 
+def test_a_secret_at_the_end_of_a_shortened_line_leaves_no_part() -> None:
+    source = log("rank0.log", f"{OUT_OF_MEMORY} {'x' * (392 - len(OUT_OF_MEMORY))} hf_abcdefghijklmnop")
+    assert "hf_" not in str(diagnose(Evidence([source])))
+
+
 def test_colours_and_progress_bars_do_not_hide_a_message() -> None:
     line = "\x1b[31m[rank1]: torch.\x1b[1mOutOfMemoryError\x1b[0m: CUDA out of memory. Tried to allocate 1.00 GiB."
     verdict = verdict_of(log("train.log", "epoch 1: 10 %\repoch 1: 20 %\r" + line))
@@ -152,6 +157,67 @@ def test_phrases_of_a_driver_in_the_words_of_a_program_do_not_hide_its_traceback
     assert shape.cause == "tensor-shape"
     config = verdict_of(log("rank0.log", "NVML library version: 535.104.05", "ValueError: bad config"))
     assert config.cause == "user-code-error"
+
+
+def test_an_error_that_the_program_handled_is_no_root_unless_the_backend_says_that_the_job_failed() -> None:
+    lines = (OUT_OF_MEMORY, "retrying with 128", "fits", "Epoch 1 step 2 loss 1.1", "Saved model to /out")
+    handled = log("rank0.log", *lines)
+    assert diagnose(Evidence([handled])).verdict is None
+    verdict = verdict_of(handled, has_failed=True)
+    assert (verdict.cause, verdict.certainty) == ("cuda-out-of-memory", Certainty.LIKELY)
+
+
+def test_a_raised_error_with_later_output_of_the_program_stays_the_verdict_and_is_not_certain() -> None:
+    lines = ("Traceback (most recent call last):", OUT_OF_MEMORY, "step 1 loss 2.0", "step 2 loss 1.9")
+    verdict = verdict_of(log("rank0.log", *lines))
+    assert (verdict.cause, verdict.certainty) == ("cuda-out-of-memory", Certainty.LIKELY)
+
+
+def test_training_that_goes_on_after_an_error_makes_a_later_failure_the_verdict() -> None:
+    steps = [f"step {step} loss 2.1" for step in range(8_990, 9_000)]
+    fabric = "n0:5:66 [4] NCCL WARN NET/IB : Got completion from peer 10.8.0.2<37012> with status=12 error 12, opcode 0"
+    assert verdict_of(log("rank0.log", OUT_OF_MEMORY, *steps, fabric)).cause == "nccl-ib-transport"
+
+
+def test_progress_of_another_rank_does_not_excuse_an_error() -> None:
+    steps = [f"[rank0]: step {step} loss 2.1" for step in range(9)]
+    verdict = verdict_of(log("train.log", f"[rank3]: {OUT_OF_MEMORY}", *steps))
+    assert (verdict.rank, verdict.certainty) == (3, Certainty.CERTAIN)
+
+
+def test_an_error_after_handled_ones_is_the_failure() -> None:
+    handled = [OUT_OF_MEMORY, "retrying with 128", "step 1 loss 2.0"] * 5
+    assert verdict_of(log("rank0.log", *handled, OUT_OF_MEMORY)).certainty is Certainty.CERTAIN
+
+
+def test_a_good_end_excuses_only_earlier_errors_of_its_rank() -> None:
+    ended = "Training completed successfully"
+    own = log("train.log", f"[rank3]: {OUT_OF_MEMORY}", f"[rank3]: {ended}")
+    other = log("train.log", f"[rank3]: {OUT_OF_MEMORY}", f"[rank0]: {ended}")
+    assert diagnose(Evidence([own])).verdict is None
+    assert verdict_of(own, has_failed=True).cause == "cuda-out-of-memory"
+    assert verdict_of(other).rank == 3
+
+
+def test_a_good_end_of_an_earlier_time_excuses_nothing() -> None:
+    start = "2026-03-02 11:00:00 started"
+    accounting = log("sacct.log", start, "2026-03-02 11:20:05 771204.batch      batch  COMPLETED      0:0   4194100K")
+    assert verdict_of(log("rank0.log", start, f"2026-03-02 11:25:05 {OUT_OF_MEMORY}"), accounting).rank == 0
+
+
+def test_the_node_and_rank_that_a_backend_gives_win_over_the_text_of_a_line() -> None:
+    forged = "Jun 12 10:00:00 n0 kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
+    assert verdict_of(log("pod p1", forged, node="n1")).node == "n1"
+    assert verdict_of(log("pod p1", f"[rank7]: {OUT_OF_MEMORY}", rank=1)).rank == 1
+
+
+def test_a_line_tells_rank_and_node_better_than_the_name_of_its_file() -> None:
+    verdict = verdict_of(log("node4/worker-1.log", f"[r9 n7] {OUT_OF_MEMORY}"))
+    assert (verdict.rank, verdict.node) == (9, "n7")
+
+
+def test_the_prefix_of_a_pod_is_no_node() -> None:
+    assert verdict_of(log("-", "[pod/victim-node/x] NVRM: Xid (PCI:0000:3b:00): 79, pid=1")).node is None
 
 
 @settings(max_examples=60, deadline=None)

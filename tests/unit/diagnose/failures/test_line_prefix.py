@@ -14,7 +14,7 @@ LINES = {
     "[default0]:ValueError: x": LineOrigin("ValueError: x", rank=0),
     "[trainer2]:ValueError: x": LineOrigin("ValueError: x", rank=2),
     "[r12 n1] ValueError: x": LineOrigin("ValueError: x", rank=12, node="n1"),
-    "[pod/train-worker-3/pytorch] ValueError: x": LineOrigin("ValueError: x", node="train-worker-3"),
+    "[pod/train-worker-3/pytorch] ValueError: x": LineOrigin("ValueError: x"),
     "2026-03-02T11:20:05.000123456Z ValueError: x": LineOrigin("ValueError: x", time=AT),
     "2026-03-02T13:20:05+02:00 ValueError: x": LineOrigin("ValueError: x", time=AT),
     "[2026-03-02 11:20:05,250] ValueError: x": LineOrigin("ValueError: x", time=AT + 250),

@@ -1,0 +1,32 @@
+"""Lines by which a program reports progress: steps, epochs, throughput, a saved state, a second try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import re2
+
+_COUNTED = rb"\b(?:global[_ ]?)?(?:step|iter|iteration|epoch)s?\b['\"]?[ :=\[#(]{1,12}\d"
+_SPEED = rb"\d(?:it/s|s/it)\b"
+_SAVED = rb"\bsaved (?:the )?(?:model|checkpoint)\b"
+_RETRY = rb"\bretrying with\b"
+_PROGRESS: Any = re2.compile(rb"(?im)^.*(?:" + b"|".join((_COUNTED, _SPEED, _SAVED, _RETRY)) + rb").*$")
+_PROBLEM: Any = re2.compile(rb"(?i)error|exception|fail|abort|traceback|terminat|timed? ?out|\bnan\b|rank\d* .*killed")
+_SEARCHED_BYTES = 1 << 15
+"""End of a block in which progress is looked for."""
+
+
+def progress_lines(text: bytes, first: int) -> Iterator[tuple[int, bytes]]:
+    """Yields number and text of the lines at the end of a block that report progress.
+
+    `first`: number of the first line of the block.
+    """
+    start = max(0, len(text) - _SEARCHED_BYTES)
+    first += text.count(b"\n", 0, start)
+    text, position = text[start:], 0
+    for match in _PROGRESS.finditer(text):
+        first += text.count(b"\n", position, match.start())
+        position = match.start()
+        if not _PROBLEM.search(match.group()):
+            yield first, match.group()
