@@ -26,7 +26,8 @@ _FIELD = re.compile(
     re.IGNORECASE,
 )
 _WORDS = re.compile(
-    r"(?P<start>(?<![\w.-])(?:[\w.-]{0,60}(?:api[_-]?key|secret|token|access[_-]?key)(?: key)?|passw(?:or)?d|passphrase|pw)"
+    r"(?P<start>(?<![\w.-])(?:[\w.-]{0,60}(?:api[_-]?key|secret|token|access[_-]?key)(?: key)?"
+    r"|passw(?:or)?d|passphrase|pw)"
     r"(?: is| was|:)? +[\"']?)(?P<value>[^\s\"',;]{6,})",
     re.IGNORECASE,
 )
