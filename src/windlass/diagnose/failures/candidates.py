@@ -151,7 +151,8 @@ def _goes_on(facts: Sequence[Fact], logs: Mapping[str, LogFindings]) -> bool:
 
 def _has_progress(fact: Fact, log: LogFindings) -> bool:
     later = log.progress.get(fact.rank)
-    return later is not None and len(later) == 2 and later[0] > log.repeats.get((fact.rule, fact.rank), fact.evidence.line)
+    last = log.repeats.get((fact.rule, fact.rank), fact.evidence.line)
+    return later is not None and len(later) == 2 and later[0] > last
 
 
 def _is_raised(fact: Fact, logs: Mapping[str, LogFindings]) -> bool:
