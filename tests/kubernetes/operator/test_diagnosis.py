@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ from node_logs import logs_of_nodes
 from operator_place import OperatorPlace, leading
 
 import strays
-from windlass.backends.port import Changes
+from windlass.backends.port import Changes, Transition
 from windlass.core.model.diagnosed_cause import AVOID_NODE, CERTAIN, NODE_SCOPE, DiagnosedCause
 from windlass.core.model.job import Job, Role
-from windlass.core.model.status import JobState, Phase, Status
+from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Status
 from windlass.server.operator.node_cordon import NodeCordon
 
 pytestmark = pytest.mark.apiserver
@@ -98,9 +99,20 @@ def test_a_pod_that_cannot_start_has_a_verdict(tell: Callable[[Callable[[Operato
     tell(story)
 
 
-def proven(name: str, node: str, certainty: str = CERTAIN) -> JobState:
-    cause = DiagnosedCause(1, "GPU 0 fell off the bus", "xid-79", certainty, NODE_SCOPE, AVOID_NODE, node=node)
-    return JobState(f"default/{name}", 1, Job(name, (Role(),)), Status(Phase.FAILED, generation=1, diagnosis=cause))
+def verdict(job_id: str, node: str, at: int = 0, **changes: Any) -> Changes:
+    """The commit of a verdict against a node."""
+    cause = DiagnosedCause(1, "GPU 0 fell off the bus", "xid-79", CERTAIN, NODE_SCOPE, AVOID_NODE, node=node)
+    failure = Failure(FailureClass.USER, "ExitCode", "rank 0 exited with code 1", at)
+    status = Status(Phase.FAILED, generation=1, diagnosis=replace(cause, **changes), last_failure=failure)
+    state = JobState(job_id, 1, Job(job_id.rpartition("/")[2], (Role(),)), status)
+    return Changes((state,), (Transition(job_id, at, "Diagnosed", "Failed", "Failed", "attempt 1: …"),))
+
+
+async def act_on(cordon: NodeCordon, *commits: Changes) -> None:
+    for each in commits:
+        cordon.on_commit_end(each)
+        async with asyncio.timeout(strays.TIMEOUT_S):
+            await asyncio.gather(*cordon.work)
 
 
 def test_nodes_that_are_proven_bad_are_cordoned_up_to_the_limit(
@@ -109,20 +121,49 @@ def test_nodes_that_are_proven_bad_are_cordoned_up_to_the_limit(
     async def story(place: OperatorPlace) -> None:
         said: list[str] = []
         cordon = NodeCordon(place.world.connection, 1, said.append)
-        guess = proven("guess", "n2", certainty="likely")
-        cordon.on_commit_end(Changes(states=(guess, proven("digits", "n1"), proven("digits", "n1"))))
-        cordon.on_commit_end(Changes(states=(proven("digits", "n1"), proven("other", "n2"))))
-        async with asyncio.timeout(strays.TIMEOUT_S):
-            await asyncio.gather(*cordon.work)
+        proven = [verdict(job_id, node, is_confirmed=True) for job_id, node in (("a/digits", "n1"), ("a/other", "n2"))]
+        await act_on(cordon, verdict("a/guess", "n2", certainty="likely", is_confirmed=True), *proven)
         await cordon.close()
         assert said == [
-            "node n1 is cordoned for default/digits attempt 1: xid-79: GPU 0 fell off the bus",
-            "node n2 is not cordoned for default/other attempt 1: xid-79: 1 are (--cordon-bad-nodes)",
+            "node n1 is cordoned for a/digits attempt 1: xid-79: GPU 0 fell off the bus",
+            "node n2 is not cordoned for a/other attempt 1: xid-79: 1 are (--cordon-bad-nodes)",
         ]
         first, second = [await place.api.get(f"/api/v1/nodes/{node}") for node in ("n1", "n2")]
         assert first["spec"]["unschedulable"]
-        assert first["metadata"]["annotations"]["windlass.dev/cordon-reason"] == "default/digits attempt 1: xid-79"
+        assert first["metadata"]["annotations"]["windlass.dev/cordon-reason"] == "a/digits attempt 1: xid-79"
         assert not second["spec"].get("unschedulable")
+
+    tell(story)
+
+
+def test_output_counts_against_a_node_only_if_jobs_of_two_namespaces_fail_there(
+    tell: Callable[[Callable[[OperatorPlace], Any]], None],
+):
+    day = 24 * 3_600_000
+
+    async def story(place: OperatorPlace) -> None:
+        said: list[str] = []
+        cordon = NodeCordon(place.world.connection, 2, said.append)
+        await act_on(cordon, verdict("a/one", "n1", 1), verdict("a/two", "n1", 2), verdict("b/three", "n2", 3))
+        await act_on(cordon, verdict("b/three", "n1", 3 + day))
+        assert said == []
+        await act_on(cordon, verdict("c/four", "n1", 4 + day))
+        assert said == ["node n1 is cordoned for c/four attempt 1: xid-79: GPU 0 fell off the bus"]
+
+    tell(story)
+
+
+def test_a_node_that_an_administrator_uncordons_stays_so(tell: Callable[[Callable[[OperatorPlace], Any]], None]):
+    async def story(place: OperatorPlace) -> None:
+        said: list[str] = []
+        commit = verdict("a/digits", "n1", is_confirmed=True)
+        await act_on(NodeCordon(place.world.connection, 1, said.append), commit)
+        undo = {"metadata": {"labels": {"windlass.dev/cordoned-by": None}}, "spec": {"unschedulable": None}}
+        await place.api.patch("/api/v1/nodes/n1", undo)
+        later = NodeCordon(place.world.connection, 1, said.append)  # that of the next leader
+        await act_on(later, replace(commit, transitions=()), commit)
+        assert said[1:] == ["node n1 stays uncordoned: it was cordoned for a/digits attempt 1: xid-79 before"]
+        assert not (await place.api.get("/api/v1/nodes/n1"))["spec"].get("unschedulable")
 
     tell(story)
 

@@ -1,6 +1,7 @@
 """The verdict on a failed attempt: when one is needed, what it proves, and how long a restart waits for it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -34,6 +35,7 @@ from windlass.core.model.diagnosed_cause import (
     DiagnosedCause,
     clip_text,
     is_lasting,
+    node_to_avoid,
     proven_bad_node,
 )
 from windlass.core.model.job import Job, RestartPolicy, Role, VerdictUse
@@ -121,11 +123,17 @@ def test_a_late_verdict_leaves_the_attempt_that_runs() -> None:
     assert (after.status.phase, after.status.faulty_nodes, commands) == (Phase.ADMITTED, (), ())
 
 
-def test_only_a_certain_cause_in_a_node_proves_it_bad() -> None:
-    assert proven_bad_node(BAD_NODE) == "n1"
-    assert proven_bad_node(DiagnosedCause(1, "", "r", "likely", NODE_SCOPE, AVOID_NODE, node="n1")) == ""
-    assert proven_bad_node(DiagnosedCause(1, "", "r", CERTAIN, "fabric", AVOID_NODE, node="n1")) == ""
+def test_only_a_certain_cause_in_a_node_makes_a_job_avoid_it() -> None:
+    assert node_to_avoid(BAD_NODE) == "n1"
+    assert node_to_avoid(replace(BAD_NODE, certainty="likely")) == ""
+    assert node_to_avoid(replace(BAD_NODE, scope="fabric")) == ""
     assert not is_lasting(DiagnosedCause(1, "nothing known"))
+
+
+def test_output_of_the_job_alone_proves_no_node_bad() -> None:
+    assert proven_bad_node(BAD_NODE) == ""
+    assert proven_bad_node(replace(BAD_NODE, is_confirmed=True)) == "n1"
+    assert proven_bad_node(replace(BAD_NODE, is_confirmed=True, certainty="likely")) == ""
 
 
 def test_a_text_is_one_line_of_bounded_length() -> None:

@@ -101,12 +101,15 @@ async def _read_logs(
         except (Refusal, BackendError) as error:
             return f"log of pod {rank.name}: {error}"
         name = f"pod {rank.name} {container}{' before its restart' if previous else ''}"
-        return LoggedText(name, body.decode(errors="replace"), rank.rank if with_rank else None, rank.node or None)
+        is_whole = len(body) < size and body.count(b"\n") < size // _BYTES_PER_LINE
+        rank_of_log = rank.rank if with_rank else None
+        return LoggedText(name, body.decode(errors="replace"), rank_of_log, rank.node or None, is_whole)
 
     reads = [read(rank, name, previous=previous) for pod, rank in pods for name, previous in _logs_of(pod, rank)]
     answers = await asyncio.gather(*reads)
     logs = [each for each in answers if isinstance(each, LoggedText)]
-    return logs, [each for each in answers if isinstance(each, str)]
+    cut = [f"{each.name}: the lines before its last ones" for each in logs if not each.is_complete]
+    return logs, [*(each for each in answers if isinstance(each, str)), *cut]
 
 
 def _logs_of(pod: Json, rank: PodRank) -> Iterator[tuple[str, bool]]:
@@ -130,7 +133,7 @@ def _recorded_logs(cluster: ClusterClient, job_id: str, attempt: int, known: Col
     for log in logs:
         is_read = any(name.startswith(f"pod {log['pod']} ") for name in known)
         if log["generation"] == attempt and log["text"] and not is_read:
-            yield LoggedText(f"recorded log of pod {log['pod']}", log["text"], None, log["node"])
+            yield LoggedText(f"recorded log of pod {log['pod']}", log["text"], None, log["node"], is_complete=False)
 
 
 # --- events ----------------------------------------------------------------------------------------------

@@ -196,7 +196,7 @@ CordonOption: TypeAlias = Annotated[
         "--cordon-bad-nodes",
         min=0,
         metavar="N",
-        help="Cordon nodes that diagnoses prove to be bad, at most N at a time; 0: none.",
+        help="Cordon nodes proven bad by diagnoses and node conditions, or jobs of two namespaces, at most N; 0: none.",
     ),
 ]
 _Keep: TypeAlias = Annotated[str, typer.Option("--keep", metavar="DURATION", help="How long ended jobs are kept.")]

@@ -14,13 +14,13 @@ from windlass.core.lifecycle.generations import (
     requeue_instead,
     stop_generation,
 )
-from windlass.core.model.diagnosed_cause import JOB_SCOPE, DiagnosedCause, is_lasting, proven_bad_node
+from windlass.core.model.diagnosed_cause import JOB_SCOPE, DiagnosedCause, is_lasting, node_to_avoid
 from windlass.core.model.job import VerdictUse
 from windlass.core.model.status import TERMINAL, FailureClass, JobState, Phase, Target
 
 
 def on_diagnosed(state: JobState, event: Diagnosed, now: int) -> Outcome:
-    """Keeps the verdict. Under `VerdictUse.ACT` ends a job that would fail again, or avoids a node proven bad."""
+    """Keeps the verdict. Under `VerdictUse.ACT` ends a job that would fail again, or avoids the node of the cause."""
     cause, known = event.cause, state.status.diagnosis
     is_old = known is not None and known.generation >= cause.generation
     if is_old or cause.generation > state.status.generation:
@@ -37,7 +37,7 @@ def on_diagnosed(state: JobState, event: Diagnosed, now: int) -> Outcome:
 
 
 def _avoid_faulty_node(state: JobState, cause: DiagnosedCause) -> JobState:
-    node, known = proven_bad_node(cause), state.status.faulty_nodes
+    node, known = node_to_avoid(cause), state.status.faulty_nodes
     return change_status(state, faulty_nodes=(*known, node)) if node and node not in known else state
 
 
@@ -68,8 +68,8 @@ def _end(state: JobState, cause: DiagnosedCause, now: int) -> Outcome:
 
 
 def _leave_faulty_node(state: JobState, cause: DiagnosedCause, now: int) -> JobState:
-    """Gives the nodes back if the gang was to start again on the bad one."""
-    status, node = state.status, proven_bad_node(cause)
+    """Gives the nodes back if the gang was to start again on the one to avoid."""
+    status, node = state.status, node_to_avoid(cause)
     if status.phase is not Phase.RESTARTING or node not in nodes_to_use(status):
         return state
     failure = "" if status.last_failure is None else f"{status.last_failure.message}; "

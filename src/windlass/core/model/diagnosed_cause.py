@@ -31,12 +31,22 @@ class DiagnosedCause:
     fix: str = ""
     unseen: str = ""
     """Evidence that could not be read, for example logs without the right to read them."""
+    is_confirmed: bool = False
+    """Whether evidence that no program can write leads to the same node, without the output of the job."""
+
+
+def node_to_avoid(cause: DiagnosedCause) -> str:
+    """Returns the node that the next attempts of this job avoid; "" if none.
+
+    The verdict may rest on what the job's own programs print, so nothing follows from it for other jobs.
+    """
+    is_certain = cause.certainty == CERTAIN and cause.scope == NODE_SCOPE and cause.advice == AVOID_NODE
+    return cause.node if is_certain else ""
 
 
 def proven_bad_node(cause: DiagnosedCause) -> str:
-    """Returns the node that the verdict proves to be bad; "" if it proves none."""
-    is_proven = cause.certainty == CERTAIN and cause.scope == NODE_SCOPE and cause.advice == AVOID_NODE
-    return cause.node if is_proven else ""
+    """Returns the node that the verdict proves to be bad for every job; "" if it proves none."""
+    return node_to_avoid(cause) if cause.is_confirmed else ""
 
 
 def is_lasting(cause: DiagnosedCause) -> bool:

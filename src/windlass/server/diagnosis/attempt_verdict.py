@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from windlass.core.model.diagnosed_cause import DiagnosedCause, clip_text
-from windlass.diagnose.diagnosis import Diagnosis
+from windlass.core.model.diagnosed_cause import DiagnosedCause, clip_text, node_to_avoid
+from windlass.diagnose.diagnosis import Advice, CauseScope, Certainty, Diagnosis, RootCause
 from windlass.diagnose.failures.evidence import Evidence
 from windlass.jobs.secret_values import hide_in_command
 from windlass.server.diagnosis.evidence_request import EvidenceRequest, read_evidence
@@ -15,9 +16,16 @@ NO_CAUSE = "no line of the evidence points to a known cause"
 
 def verdict_of(request: EvidenceRequest, diagnose: Callable[[Evidence], Diagnosis]) -> DiagnosedCause:
     """Diagnoses the evidence of one attempt."""
+    # 1. The cause by the record and the output of the job.
     evidence, gaps = read_evidence(request)
-    found = diagnose(evidence)
-    unseen = _unseen_text([*gaps, *found.unseen])
+    found = diagnose(replace(evidence, logs=[log for log in evidence.logs if not log.is_trusted]))
+    told = _as_told(found, request, _unseen_text([*gaps, *found.unseen]))
+    # 2. For a bad node: whether evidence that no program can write leads to it as well.
+    node = node_to_avoid(told)
+    return replace(told, is_confirmed=True) if node and _is_confirmed(node, evidence, diagnose) else told
+
+
+def _as_told(found: Diagnosis, request: EvidenceRequest, unseen: str) -> DiagnosedCause:
     cause = found.verdict
     if cause is None:
         return DiagnosedCause(request.attempt, NO_CAUSE, unseen=unseen)
@@ -28,17 +36,28 @@ def verdict_of(request: EvidenceRequest, diagnose: Callable[[Evidence], Diagnosi
         certainty=cause.certainty.value,
         scope=cause.scope.value,
         advice=cause.advice.value,
-        node=_own_node(cause.node or "", request),
+        node=_own_node(cause, request),
         rank=cause.rank,
         fix=_shown(cause.fix),
         unseen=unseen,
     )
 
 
-def _own_node(node: str, request: EvidenceRequest) -> str:
-    """Returns the node if it is one of the attempt. A log may name any other node, for which nothing may follow."""
-    nodes = {*(file.node for file in request.files), *(text.node for text in request.texts)}
-    return node if node in nodes else ""
+def _is_confirmed(node: str, evidence: Evidence, diagnose: Callable[[Evidence], Diagnosis]) -> bool:
+    """Tells whether the trusted logs of a node alone give a verdict against it."""
+    trusted = [log for log in evidence.logs if log.is_trusted and log.node == node]
+    cause = diagnose(Evidence(trusted)).verdict if trusted else None
+    if cause is None or cause.node != node:
+        return False
+    return (cause.certainty, cause.scope, cause.advice) == (Certainty.CERTAIN, CauseScope.NODE, Advice.AVOID_NODE)
+
+
+def _own_node(cause: RootCause, request: EvidenceRequest) -> str:
+    """Returns the node if a log of that node is evidence. A log may name any other node, for which nothing follows."""
+    cited = {line.source for line in cause.evidence}
+    nodes = {file.node for file in request.files if file.name in cited}
+    nodes |= {text.node for text in request.texts if text.name in cited}
+    return cause.node if cause.node and cause.node in nodes else ""
 
 
 def failed_diagnosis(attempt: int, why: str) -> DiagnosedCause:

@@ -33,12 +33,16 @@ class LoggedFile:
 
 @dataclass(frozen=True, slots=True)
 class LoggedText:
-    """Lines that a backend knows: the job's record, ends of ranks, conditions, events."""
+    """Lines that a backend knows: the job's record, ends of ranks, conditions, events, logs of pods."""
 
     name: str
     text: str
     rank: int | None = None
     node: str | None = None
+    is_complete: bool = True
+    """Whether nothing of it is left out. A part of a log proves nothing by what it lacks."""
+    is_trusted: bool = False
+    """Whether only the platform writes it, such as the conditions of a node. It confirms verdicts, and makes none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +76,4 @@ def _file_source(log: LoggedFile, attempt: int, size: int) -> LogSource:
 
 def _text_source(log: LoggedText, attempt: int) -> LogSource:
     opened = partial(io.BytesIO, log.text.encode(errors="replace"))
-    return LogSource(log.name, opened, log.rank, log.node, attempt, is_complete=True)
+    return LogSource(log.name, opened, log.rank, log.node, attempt, log.is_complete, log.is_trusted)

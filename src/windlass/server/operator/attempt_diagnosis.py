@@ -5,10 +5,11 @@ The logs are those that the history has: they were read when the attempt failed,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from windlass.backends.kubernetes.client.objects import Node
 from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.server.diagnosis.diagnosis_process import ProcessLimits, diagnose_in_process
@@ -17,7 +18,7 @@ from windlass.server.diagnosis.job_record import record_texts
 from windlass.server.operator.cluster_job_records import ClusterJobRecords
 from windlass.server.operator.history.databases import HistoryError
 from windlass.server.operator.history.entries import StoredLog
-from windlass.server.operator.history.recorder import HistoryRecorder
+from windlass.server.operator.history.recorder import HistoryRecorder, is_whole_log
 from windlass.server.service import Service
 
 _LIMITS = ProcessLimits(memory=384 << 20)
@@ -33,6 +34,8 @@ class AttemptDiagnosis:
     service: Service
     records: ClusterJobRecords
     recorder: HistoryRecorder
+    nodes: Mapping[str, Node]
+    """The last seen nodes by name."""
 
     async def diagnose(self, state: JobState) -> DiagnosedCause:
         """Returns the verdict on the newest failed attempt of a job. Raises DiagnosisError, ApiError, BackendError."""
@@ -42,15 +45,19 @@ class AttemptDiagnosis:
             logs: Sequence[StoredLog] | None = await self.records.logs(state.id)
         except HistoryError:
             logs = None
-        return await diagnose_in_process(cluster_evidence(details, logs, state.status.failed_generation), _LIMITS)
+        request = cluster_evidence(details, logs, state.status.failed_generation)
+        names = {text.node for text in request.texts if text.node}
+        seen = condition_texts(self.nodes[name] for name in sorted(names) if name in self.nodes)
+        return await diagnose_in_process(replace(request, texts=[*request.texts, *seen]), _LIMITS)
 
 
 def cluster_evidence(details: Mapping[str, Any], logs: Sequence[StoredLog] | None, attempt: int) -> EvidenceRequest:
     """Returns the evidence of an attempt. `logs` None: the database of history did not answer."""
     own = [log for log in logs or () if log.generation == attempt]
     is_rank_per_pod = all(role["procs"] == 1 for role in details["spec"]["roles"])
-    texts = [LoggedText(f"pod {log.pod}", log.text, log.rank if is_rank_per_pod else None, log.node) for log in own]
+    texts = [_log_text(log, len(own), with_rank=is_rank_per_pod) for log in own]
     unseen = [f"pod {log.pod}: {log.missing}" for log in own if log.missing]
+    unseen += [f"{text.name}: the lines before its last ones" for text in texts if text.text and not text.is_complete]
     if logs is None:
         unseen.append("no logs: the database of history does not answer")
     elif not own:
@@ -62,6 +69,21 @@ def cluster_evidence(details: Mapping[str, Any], logs: Sequence[StoredLog] | Non
         expected_ranks=pods if pods and is_rank_per_pod else None,
         unseen=unseen,
     )
+
+
+def _log_text(log: StoredLog, logs: int, *, with_rank: bool) -> LoggedText:
+    is_complete = not log.missing and is_whole_log(log.text, logs)
+    return LoggedText(f"pod {log.pod}", log.text, log.rank if with_rank else None, log.node, is_complete)
+
+
+def condition_texts(nodes: Iterable[Node]) -> Iterator[LoggedText]:
+    """Yields the problems that the conditions of nodes name: what the kubelet and detectors of problems write there."""
+    for node in nodes:
+        found = [each for each in node.status.conditions if each.type != "Ready" and each.status == "True"]
+        lines = [f"{each.type}: {each.reason}\n{each.message}\n" for each in found]
+        if lines:
+            name = node.metadata.name
+            yield LoggedText(f"conditions of node {name}", "".join(lines), node=name, is_trusted=True)
 
 
 def is_recent(state: JobState, now: int) -> bool:

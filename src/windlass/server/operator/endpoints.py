@@ -97,7 +97,8 @@ class Endpoints:
             commit,
         ]
         if at_once := self._settings.diagnoses_at_once:
-            diagnosis = _diagnosis(AttemptDiagnosis(service, records, recorder), backend, recovered, at_once)
+            attempt = AttemptDiagnosis(service, records, recorder, backend.cluster.picture.objects)
+            diagnosis = _diagnosis(attempt, backend, recovered, at_once)
             limit = self._settings.cordon_limit
             cordon = (NodeCordon(backend.connection, limit, backend.on_trouble),) if limit else ()
             self._diagnosis = (diagnosis, *cordon)

@@ -2,13 +2,16 @@
 
 import os
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from windlass.backends.local.paths import StatePaths
-from windlass.diagnose.diagnosis import Advice, CauseScope, Certainty, Diagnosis, RootCause
+from windlass.core.model.diagnosed_cause import node_to_avoid, proven_bad_node
+from windlass.diagnose.diagnosis import Advice, CauseScope, Certainty, Diagnosis, EvidenceLine, RootCause
+from windlass.diagnose.failures.engine import diagnose
 from windlass.diagnose.failures.evidence import Evidence
 from windlass.server.diagnosis.attempt_verdict import NO_CAUSE, verdict_of
 from windlass.server.diagnosis.evidence_request import EvidenceRequest, LoggedFile, LoggedText, read_evidence
@@ -138,6 +141,7 @@ CAUSE = RootCause(
     "Install it",
     rank=3,
     node="n1",
+    evidence=(EvidenceLine("record", 1, "text"),),
 )
 
 
@@ -158,6 +162,37 @@ def test_a_verdict_has_what_the_controller_needs_and_no_secrets() -> None:
 def test_a_node_that_only_a_log_names_is_no_node_of_the_verdict() -> None:
     request = EvidenceRequest(2, texts=[LoggedText("record", "Xid 79 on n1", node="n7")])
     assert verdict_of(request, lambda _evidence: Diagnosis(CAUSE)).node == ""
+
+
+FELL_OFF = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus."
+
+
+def test_output_of_a_program_names_no_node_but_its_own() -> None:
+    syslog = f"Jun 12 10:00:00 n0 kernel: {FELL_OFF}\n"
+    request = EvidenceRequest(1, texts=[LoggedText("pod p1", syslog, 1, "n1"), LoggedText("pod p0", "", 0, "n0")])
+    assert verdict_of(request, diagnose).node in ("", "n1")
+    of_record = EvidenceRequest(1, texts=[LoggedText("record of job", syslog), LoggedText("pod p0", "", 0, "n0")])
+    assert verdict_of(of_record, diagnose).node == ""
+
+
+def test_a_program_that_prints_an_xid_proves_no_node_bad() -> None:
+    printed = LoggedText("pod p0", FELL_OFF + "\n", 0, "n0")
+    cause = verdict_of(EvidenceRequest(1, texts=[printed]), diagnose)
+    assert (node_to_avoid(cause), proven_bad_node(cause)) == ("n0", "")
+
+
+def test_the_conditions_of_the_node_confirm_a_verdict_and_make_none() -> None:
+    printed = LoggedText("pod p0", FELL_OFF + "\n", 0, "n0")
+    here = LoggedText("conditions of node n0", f"GpuProblem: Xid\n{FELL_OFF}\n", node="n0", is_trusted=True)
+    elsewhere = replace(here, name="conditions of node n1", node="n1")
+    assert proven_bad_node(verdict_of(EvidenceRequest(1, texts=[printed, here]), diagnose)) == "n0"
+    assert proven_bad_node(verdict_of(EvidenceRequest(1, texts=[printed, elsewhere]), diagnose)) == ""
+    assert verdict_of(EvidenceRequest(1, texts=[here]), diagnose).text == NO_CAUSE
+
+
+def test_a_text_that_is_a_part_of_a_log_is_not_complete() -> None:
+    request = EvidenceRequest(1, texts=[LoggedText("a", "x"), LoggedText("b", "x", is_complete=False)])
+    assert [log.is_complete for log in read_evidence(request)[0].logs] == [True, False]
 
 
 @pytest.mark.parametrize("unseen", [(), ("rank 4 has no log",)])

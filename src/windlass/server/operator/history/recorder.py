@@ -114,7 +114,7 @@ class HistoryRecorder(Observer):
 
     def _read_logs(self, gang: RecordedGang) -> None:
         done = self._read.setdefault(gang.state.id, set())
-        max_bytes = max(_MIN_LOG_BYTES, min(_MAX_LOG_BYTES, _MAX_GANG_BYTES // max(1, len(gang.pods))))
+        max_bytes = _max_log_bytes(len(gang.pods))
         for task, pod in gang.pods:
             mark = (pod.metadata.uid, task.ended)
             if mark not in done and len(self._reading) < _MAX_PENDING_READS:
@@ -136,6 +136,15 @@ class HistoryRecorder(Observer):
             text, missing = await _read_last_lines(self._backend.connection, pod, max_bytes)
         lines = LogEntry(state.status.created_at, state.id, task.generation, task.rank, text, missing)
         self._history.note(HistoryEntry(lines=(lines,)))
+
+
+def is_whole_log(text: str, logs: int) -> bool:
+    """Tells whether a recorded log has all lines of its pod. `logs`: number of recorded logs of the gang."""
+    return text.count("\n") < _LOG_LINES and len(text.encode()) < _max_log_bytes(logs)
+
+
+def _max_log_bytes(pods: int) -> int:
+    return max(_MIN_LOG_BYTES, min(_MAX_LOG_BYTES, _MAX_GANG_BYTES // max(1, pods)))
 
 
 def _adds_verdict(status: Status) -> bool:
