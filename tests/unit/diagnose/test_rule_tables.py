@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from windlass.diagnose.failures.verdict_texts import fill_text
 from windlass.diagnose.rule_reference import rules_page
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -59,7 +60,24 @@ def test_a_rule_refers_only_to_other_rules(rule: dict[str, Any]) -> None:
 @each_rule
 def test_the_verdict_uses_only_groups_of_the_signatures(rule: dict[str, Any]) -> None:
     groups = {name for pattern in PATTERNS[rule["id"]] for name in pattern.groupindex}
-    assert set(re.findall(r"{(\w+)}", rule["verdict"])) <= groups | ENGINE_NAMES
+    places = {name for place in re.findall(r"{([\w|]+)}", rule["verdict"]) for name in place.split("|")}
+    assert places <= groups | ENGINE_NAMES | {"detail"}
+
+
+@each_rule
+def test_the_verdict_is_a_whole_sentence_whatever_its_signatures_capture(rule: dict[str, Any]) -> None:
+    captured = [set(pattern.groupindex) for pattern in PATTERNS[rule["id"]]]
+    known = [names for names in captured if names] if FAMILY[rule["id"]] == "flight" else [set(), *captured]
+    for names in known:
+        text = fill_text(rule["verdict"], dict.fromkeys(names - ENGINE_NAMES, "VALUE."), None, None)
+        assert not re.search(r"unknown|[{}\[\]|]|\.\.|  |\w\(| [.,:;)]|[:,]$", text), text
+
+
+def test_a_value_that_the_text_does_not_name_is_its_detail_and_nothing_else() -> None:
+    assert fill_text("It failed: {detail}.", {"other": "why"}, None, None) == "It failed: why."
+    assert fill_text("It failed: {detail}.", {}, None, None) == "It failed."
+    assert fill_text("Full[: {path}].", {"pid": "7"}, None, None) == "Full."
+    assert fill_text("Rank {rank} called [{a|b} ]it.", {"b": "x"}, 3, None) == "Rank 3 called x it."
 
 
 @each_rule

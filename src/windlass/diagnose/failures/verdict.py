@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from windlass.diagnose.diagnosis import Advice, Certainty, EvidenceLine, OtherCause, RootCause
 from windlass.diagnose.failures.candidate_order import beaten_rules, causes_of
 from windlass.diagnose.failures.candidates import CauseCandidate, weaken
 from windlass.diagnose.failures.evidence import Fact
-from windlass.diagnose.failures.failure_rules import RuleRole, load_rules, xid_actions
+from windlass.diagnose.failures.failure_rules import FailureRule, RuleRole, load_rules, xid_actions
 from windlass.diagnose.failures.laggard import TIMEOUTS, Laggard
 from windlass.diagnose.failures.secret_masks import mask_secrets
 from windlass.diagnose.failures.verdict_texts import fill_text
@@ -29,18 +29,19 @@ _XID_ADVICE = {
 def build_verdict(ranked: Sequence[CauseCandidate], laggard: Laggard | None, *, show_secrets: bool) -> RootCause:
     """The verdict of candidates in the order of `rank_candidates`. Secrets in all texts are masked."""
     best = ranked[0]
-    verdict = _described(best, ranked)
+    mask = str if show_secrets else mask_secrets
+    verdict = _described(best, ranked, mask)
     if best.rule.id in TIMEOUTS and laggard:
         verdict = _with_laggard(verdict, laggard)
     return _shortened(verdict if show_secrets else _masked(verdict))
 
 
-def _described(best: CauseCandidate, ranked: Sequence[CauseCandidate]) -> RootCause:
+def _described(best: CauseCandidate, ranked: Sequence[CauseCandidate], mask: Callable[[str], str]) -> RootCause:
     rule, place = best.rule, _best_fact(best)
     return RootCause(
         rule=rule.id,
         cause=rule.cause,
-        text=fill_text(rule.verdict, place.values, place.rank, place.node),
+        text=_text(rule, place, mask),
         certainty=_certainty(best, ranked),
         scope=rule.scope,
         advice=_advice(best, place),
@@ -52,15 +53,19 @@ def _described(best: CauseCandidate, ranked: Sequence[CauseCandidate]) -> RootCa
         node=place.node,
         time=place.time,
         evidence=tuple(_evidence(best, ranked)),
-        alternatives=tuple(_alternatives(best, ranked)),
+        alternatives=tuple(_alternatives(best, ranked, mask)),
     )
 
 
+def _text(rule: FailureRule, fact: Fact, mask: Callable[[str], str]) -> str:
+    values = {name: mask(value) for name, value in fact.values.items()}
+    return fill_text(rule.verdict, values, fact.rank, fact.node)
+
+
 def _best_fact(candidate: CauseCandidate) -> Fact:
-    """The first fact that has all values, or the first one."""
-    places = [name for name in ("{", "}") if name in candidate.rule.verdict]
+    """The first fact, or where it has no values the first one of its rank that has some."""
     first = candidate.first
-    if first.values or not places:
+    if first.values or "{" not in candidate.rule.verdict:
         return first
     return next((fact for fact in candidate.facts if fact.values and fact.rank in (first.rank, None)), first)
 
@@ -99,7 +104,9 @@ def _evidence(best: CauseCandidate, ranked: Sequence[CauseCandidate]) -> list[Ev
     return [*lines.values()][:_MOST_EVIDENCE]
 
 
-def _alternatives(best: CauseCandidate, ranked: Sequence[CauseCandidate]) -> list[OtherCause]:
+def _alternatives(
+    best: CauseCandidate, ranked: Sequence[CauseCandidate], mask: Callable[[str], str]
+) -> list[OtherCause]:
     """Other causes that are not explained by the verdict."""
     beaten = beaten_rules(ranked)
     others = [each for each in causes_of(ranked[1:]).values() if each.rule.cause != best.rule.cause]
@@ -108,7 +115,7 @@ def _alternatives(best: CauseCandidate, ranked: Sequence[CauseCandidate]) -> lis
         OtherCause(
             each.rule.id,
             each.rule.cause,
-            fill_text(each.rule.verdict, each.first.values, each.first.rank, each.first.node),
+            _text(each.rule, each.first, mask),
             each.rule.decide or f"{each.first.evidence.source}:{each.first.evidence.line} and the lines around it",
         )
         for each in kept[:_MOST_ALTERNATIVES]

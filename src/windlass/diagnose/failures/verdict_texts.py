@@ -5,24 +5,41 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_PLACE = re.compile(r"{(\w+)}")
+_PLACE = re.compile(r"{([\w|]+)}")
+_SEGMENT = re.compile(r"\[([^\[\]]*)\]")
+_DETAIL = "detail"
+"""Value that stands for the words that a signature captures, whatever the name of their group is."""
+_UNKNOWN_DETAIL = re.compile(r"(?:: | \()?{detail}\)?")
 _LONGEST_VALUE = 300
 _UNKNOWN = "unknown"
 
 
 def fill_text(text: str, values: Mapping[str, str], rank: int | None, node: str | None) -> str:
-    """The text with rank, node and values. A part whose value is not known is left out, or called unknown."""
-    known = {name: value.strip()[:_LONGEST_VALUE] for name, value in values.items() if value.strip()}
+    """The text with rank, node and values.
+
+    `{a|b}` is the first known value of several. `[…]` is left out unless all its values are known, and so is
+    `: {detail}`. `{detail}` is the first value that the text does not name, where no group has that name.
+    """
+    known = {name: value.strip().rstrip(".")[:_LONGEST_VALUE] for name, value in values.items() if value.strip(" .")}
     known |= {"rank": str(rank)} if rank is not None else {}
     known |= {"node": node} if node else {}
-    text = _without_unknown_place(text, "rank", known)
-    text = _without_unknown_place(text, "node", known)
-    spare = [value for name, value in known.items() if name not in ("rank", "node") and f"{{{name}}}" not in text]
-    for name in _PLACE.findall(text):
-        if name not in known and spare:
-            known[name] = spare.pop(0)
-    text = re.sub(r"(?:: ?|, )?{(\w+)}$", lambda found: found[0] if found[1] in known else "", text)
-    return _PLACE.sub(lambda found: known.get(found[1], _UNKNOWN), text)
+    named = {name for place in _PLACE.findall(text) for name in place.split("|")} | {"rank", "node"}
+    captured = next((value for name, value in known.items() if name not in named), None)
+    if captured and _DETAIL in named:
+        known.setdefault(_DETAIL, captured)
+    text = _without_unknown_place(_without_unknown_place(text, "rank", known), "node", known)
+    text = _SEGMENT.sub(lambda found: found[1] if _has_values(found[1], known) else "", text)
+    if _DETAIL not in known:
+        text = _UNKNOWN_DETAIL.sub("", text)
+    return _PLACE.sub(lambda found: _value(found[1], known) or _UNKNOWN, text)
+
+
+def _has_values(text: str, known: Mapping[str, str]) -> bool:
+    return all(_value(place, known) for place in _PLACE.findall(text))
+
+
+def _value(place: str, known: Mapping[str, str]) -> str:
+    return next((known[name] for name in place.split("|") if name in known), "")
 
 
 def _without_unknown_place(text: str, name: str, known: Mapping[str, str]) -> str:
