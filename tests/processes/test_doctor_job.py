@@ -194,6 +194,14 @@ def test_a_diagnosis_that_crashes_says_so(script: str, why: str):
         diagnose(script)
 
 
+def test_the_process_has_no_secrets_of_the_operator_and_its_errors_are_masked(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WINDLASS_DATABASE", "postgresql://operator")
+    shown = "import os; raise ValueError('WINDLASS_DATABASE' in os.environ, os.environ['PATH'] != '', 'token=abc123')"
+    with pytest.raises(DiagnosisError, match=r"ValueError: \(False, True, 'token=\*\*\*'?\)?") as raised:
+        diagnose(shown)
+    assert "abc123" not in str(raised.value)
+
+
 def test_a_diagnosis_has_its_limit_of_memory():
     with pytest.raises(DiagnosisError):
         asyncio.run(diagnose_in_process(REQUEST, ProcessLimits(memory=16 << 20)))

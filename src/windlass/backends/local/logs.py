@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from windlass.backends.local.paths import StatePaths
+from windlass.backends.local.regular_files import open_regular
 from windlass.backends.local.supervisor.log_files import INDEX_ENTRY, INDEX_EVERY, highest_part
 
 _CHUNK = 1 << 18
@@ -249,7 +250,7 @@ def _open_part(path: Path, offset: int) -> _Part | None:
             return None
         number, start = chosen
         try:
-            descriptor = os.open(_part_path(path, number), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = open_regular(_part_path(path, number))
         except FileNotFoundError:  # removed by rotation in the meantime
             continue
         part = _Part(descriptor, start, _Times(_index_path(path, number)), os.fstat(descriptor).st_ino)
@@ -294,7 +295,7 @@ class _Times:
 
     def __init__(self, index: Path) -> None:
         try:
-            self._descriptor = os.open(index, os.O_RDONLY | os.O_CLOEXEC)
+            self._descriptor = open_regular(index)
         except FileNotFoundError:
             self._descriptor = -1
         self._position = 0
@@ -324,7 +325,7 @@ class _Times:
 def _first_after(index: Path, time: int) -> int | None:
     """Returns the offset of the first index entry later than `time`, by bisection; None if there is none."""
     try:
-        with index.open("rb") as file:
+        with os.fdopen(open_regular(index), "rb") as file:
             low, high = 0, os.fstat(file.fileno()).st_size // INDEX_ENTRY.size
             count = high
             while low < high:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from windlass.core.model.diagnosed_cause import DiagnosedCause, clip_text, node_to_avoid
 from windlass.diagnose.diagnosis import Advice, CauseScope, Certainty, Diagnosis, RootCause
 from windlass.diagnose.failures.evidence import Evidence
-from windlass.jobs.secret_values import hide_in_command
+from windlass.diagnose.failures.secret_masks import mask_secrets
 from windlass.server.diagnosis.evidence_request import EvidenceRequest, read_evidence
 
 NO_CAUSE = "no line of the evidence points to a known cause"
@@ -62,7 +62,7 @@ def _own_node(cause: RootCause, request: EvidenceRequest) -> str:
 
 def failed_diagnosis(attempt: int, why: str) -> DiagnosedCause:
     """Returns the verdict of a diagnosis that could not be made; it keeps the attempt from being diagnosed again."""
-    return DiagnosedCause(attempt, clip_text(f"not diagnosed: {why}"))
+    return DiagnosedCause(attempt, _shown(f"not diagnosed: {why}"))
 
 
 def _unseen_text(gaps: Sequence[str]) -> str:
@@ -74,4 +74,4 @@ def _unseen_text(gaps: Sequence[str]) -> str:
 
 def _shown(text: str) -> str:
     """Returns a text without secrets, on one line of bounded length."""
-    return clip_text(" ".join(hide_in_command([text])))
+    return clip_text(mask_secrets(text))

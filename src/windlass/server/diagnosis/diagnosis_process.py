@@ -12,10 +12,13 @@ from dataclasses import dataclass
 import msgspec
 
 from windlass.core.model.diagnosed_cause import DiagnosedCause
+from windlass.diagnose.failures.secret_masks import mask_secrets
 from windlass.server.diagnosis.evidence_request import EvidenceRequest
 
 _WORKER = ("-m", "windlass.server.diagnosis.worker")
-_MAX_ERROR = 300
+_MAX_LINE, _MAX_ERROR = 10_000, 300
+"""Characters of the last line of errors that are read, and that are shown."""
+_VARIABLES = frozenset({"PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ async def diagnose_in_process(
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # each thread would reserve address space
+        env=_environment(),
         start_new_session=True,  # Ctrl-C in a terminal is not meant for it
     )
     try:
@@ -66,7 +69,14 @@ async def diagnose_in_process(
         raise DiagnosisError(f"its process printed no verdict ({error})") from None
 
 
+def _environment() -> dict[str, str]:
+    """Returns the variables that Python needs: no credentials of this process for one that reads hostile logs."""
+    kept = {name: value for name, value in os.environ.items() if name in _VARIABLES or name.startswith("PYTHON")}
+    return kept | {"OPENBLAS_NUM_THREADS": "1"}  # each thread would reserve address space
+
+
 def _describe_end(code: int, errors: bytes) -> str:
-    last = errors.decode(errors="replace").strip().rpartition("\n")[2][:_MAX_ERROR]
+    line = errors.decode(errors="replace").strip().rpartition("\n")[2]
+    last = mask_secrets(line[:_MAX_LINE])[:_MAX_ERROR]  # masked first: a part of a secret is not recognised
     ended = f"signal {-code}" if code < 0 else f"exit code {code}"
     return f"its process ended with {ended}" + (f": {last}" if last else "")

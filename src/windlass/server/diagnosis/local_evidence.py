@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +51,29 @@ def _silent_ranks(files: list[LoggedFile], nodes: Mapping[int, str]) -> list[Log
 
 
 def _hang_files(logs: Path) -> Iterator[str]:
-    """Yields the rank status files of agents, and what ranks of a gang that hangs have written beside them."""
-    for count, path in enumerate(path for path in sorted(logs.glob("*/**/*")) if path.is_file()):
-        if count >= _MAX_HANG_FILES:
-            return
-        yield str(path)
+    """Yields the rank status files of agents, and what ranks of a gang that hangs have written beside them.
+
+    Ranks can write these folders: links are not followed, neither to files nor to folders.
+    """
+    folders = (each.path for each in sorted(_entries(logs), key=lambda each: each.name) if _is_folder(each))
+    found = (path for folder in folders for path in _regular_files(folder))
+    yield from islice(found, _MAX_HANG_FILES)
+
+
+def _regular_files(folder: str) -> Iterator[str]:
+    for where, folders, names in os.walk(folder):  # follows no links
+        folders.sort()
+        paths = (os.path.join(where, name) for name in sorted(names))  # noqa: PTH118 - thousands of names
+        yield from (path for path in paths if stat.S_ISREG(os.lstat(path).st_mode))
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from windlass.backends.local.logs import LogCursor, LogFile, stream_bounds
+from windlass.backends.local.regular_files import open_regular
 
 _MIN_CHUNK, _MAX_CHUNK = 4 << 10, 256 << 10
 _MAX_LINE = 16 << 10
@@ -29,7 +30,7 @@ class Excerpt:
 def open_file(path: Path, size: int) -> Excerpt:
     """Returns at most `size` bytes of a file: a quarter from its start, the rest from its end."""
     try:
-        length = path.stat().st_size
+        length = path.lstat().st_size
     except OSError:
         length = 0
     if length <= size:
@@ -38,22 +39,20 @@ def open_file(path: Path, size: int) -> Excerpt:
 
 
 def _read_whole(path: Path, size: int) -> BinaryIO:
-    with _open_regular(path) as file:
+    with _open(path) as file:
         return io.BytesIO(file.read(size))
 
 
 def _read_ends(path: Path, size: int, length: int) -> BinaryIO:
-    with _open_regular(path) as file:
+    with _open(path) as file:
         head = file.read(size // 4)
         file.seek(length - (size - size // 4))
         tail = file.read(size - size // 4)
     return io.BytesIO(_whole_lines(head) + tail.partition(b"\n")[2])
 
 
-def _open_regular(path: Path) -> BinaryIO:
-    """Opens a file that is no pipe or device, which could block the reader."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    return os.fdopen(descriptor, "rb")
+def _open(path: Path) -> BinaryIO:
+    return os.fdopen(open_regular(path), "rb")
 
 
 def _whole_lines(data: bytes) -> bytes:

@@ -13,7 +13,7 @@ from windlass.core.model.diagnosed_cause import node_to_avoid, proven_bad_node
 from windlass.diagnose.diagnosis import Advice, CauseScope, Certainty, Diagnosis, EvidenceLine, RootCause
 from windlass.diagnose.failures.engine import diagnose
 from windlass.diagnose.failures.evidence import Evidence
-from windlass.server.diagnosis.attempt_verdict import NO_CAUSE, verdict_of
+from windlass.server.diagnosis.attempt_verdict import NO_CAUSE, failed_diagnosis, verdict_of
 from windlass.server.diagnosis.evidence_request import EvidenceRequest, LoggedFile, LoggedText, read_evidence
 from windlass.server.diagnosis.job_record import record_texts
 from windlass.server.diagnosis.local_evidence import local_evidence
@@ -116,7 +116,30 @@ def test_a_file_is_read_at_both_ends_and_in_whole_lines(tmp_path: Path) -> None:
 
 def test_a_pipe_in_place_of_a_log_blocks_nothing(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "log")
-    assert open_file(tmp_path / "log", 100).open().read() == b""
+    with pytest.raises(OSError, match="not a regular file"):
+        open_file(tmp_path / "log", 100).open()
+    assert open_stream(tmp_path / "log", 100).open().read() == b""
+
+
+def test_a_link_in_place_of_a_log_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("of another job\n")
+    (tmp_path / "0.out").symlink_to(tmp_path / "secret")
+    for excerpt in (open_file(tmp_path / "0.out", 100), open_stream(tmp_path / "0.out", 100)):
+        with pytest.raises(OSError, match="symbolic links"):
+            excerpt.open()
+
+
+def test_links_beside_the_files_of_agents_are_left_out(tmp_path: Path) -> None:
+    paths = StatePaths(tmp_path / "state")
+    logs = paths.generation_logs("train-7", 2)
+    (logs / "node0").mkdir(parents=True)
+    (logs / "node0" / "0.json").write_text("{}")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "secret").write_text("of another job")
+    (logs / "node0" / "file").symlink_to(tmp_path / "elsewhere" / "secret")
+    (logs / "node0" / "folder").symlink_to(tmp_path / "elsewhere")
+    (logs / "node1").symlink_to(tmp_path / "elsewhere")
+    assert list(local_evidence(paths, DETAILS, 2).hang_files) == [str(logs / "node0" / "0.json")]
 
 
 def test_512_ranks_share_the_budget(tmp_path: Path) -> None:
@@ -193,6 +216,10 @@ def test_the_conditions_of_the_node_confirm_a_verdict_and_make_none() -> None:
 def test_a_text_that_is_a_part_of_a_log_is_not_complete() -> None:
     request = EvidenceRequest(1, texts=[LoggedText("a", "x"), LoggedText("b", "x", is_complete=False)])
     assert [log.is_complete for log in read_evidence(request)[0].logs] == [True, False]
+
+
+def test_a_failed_diagnosis_shows_no_secrets() -> None:
+    assert failed_diagnosis(1, "exit code 1: password=hunter2").text == "not diagnosed: exit code 1: password=***"
 
 
 @pytest.mark.parametrize("unseen", [(), ("rank 4 has no log",)])
