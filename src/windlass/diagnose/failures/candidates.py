@@ -20,8 +20,9 @@ _WEAKER = {
 }
 _ENDED_WELL = frozenset({"job-completed", "training-completed"})
 """Hints that state a good end: of the job, or of the program of one log."""
-_GENERIC = frozenset({"python-exception", "python-runtime-error"})
-"""Rules that take every exception. On a line that another rule knows they prove nothing of their own."""
+_GENERIC = frozenset({"python-exception", "python-runtime-error", "nccl-socket-warning"})
+"""Rules that take every exception, or every warning of one source file. On a line that another rule knows they prove
+nothing of their own."""
 _MILD = re.compile(r"\b(?:WARNING|INFO|DEBUG)\b|\w+Warning: ")
 """Words of a logger about a line that its program does not take for an error."""
 _STALE_LINES = 300
