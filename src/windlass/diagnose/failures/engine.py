@@ -9,6 +9,7 @@ from windlass.diagnose.diagnosis import Diagnosis
 from windlass.diagnose.failures.candidate_order import rank_candidates
 from windlass.diagnose.failures.candidates import find_candidates
 from windlass.diagnose.failures.clock_offsets import aligned_facts
+from windlass.diagnose.failures.divergent_operations import find_divergence
 from windlass.diagnose.failures.evidence import Evidence, LogSource
 from windlass.diagnose.failures.failure_rules import load_rules
 from windlass.diagnose.failures.laggard import TIMEOUTS, find_laggard
@@ -34,11 +35,12 @@ def diagnose(
     facts = [*aligned_facts(logs), *((fact, 0) for fact in evidence.facts if fact.rule in rules)]
     # 3. Keep the rules whose conditions hold, and order them: causes before what follows from them.
     ranked = rank_candidates(find_candidates(facts, rules, logs, has_failed=evidence.has_failed))
-    # 4. Find the rank that the others waited for.
+    # 4. Find the rank that the others waited for, or ranks that wait for different things.
     known = set(range(evidence.expected_ranks or 0)).union(*(log.ranks for log in logs))
-    laggard = find_laggard([fact for fact, _ in facts if fact.rule in TIMEOUTS], logs, known)
+    timeouts = [fact for fact, _ in facts if fact.rule in TIMEOUTS]
+    laggard, divergence = find_laggard(timeouts, logs, known), find_divergence(timeouts)
     # 5. Describe the best candidate, and name what the evidence lacks.
-    verdict = build_verdict(ranked, laggard, show_secrets=show_secrets) if ranked else None
+    verdict = build_verdict(ranked, laggard, divergence, show_secrets=show_secrets) if ranked else None
     return Diagnosis(verdict, _unseen(logs, evidence))
 
 

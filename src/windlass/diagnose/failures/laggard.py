@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from windlass.diagnose.failures.divergent_operations import group_of
 from windlass.diagnose.failures.evidence import Fact
 from windlass.diagnose.failures.log_scan import LogFindings
 
@@ -70,21 +71,22 @@ def find_laggard(timeouts: Sequence[Fact], logs: Sequence[LogFindings], known: C
 
 
 def _lowest_sequence(timeouts: Sequence[Fact]) -> int | None:
-    """The rank that timed out in an earlier collective than all others."""
+    """The rank that timed out in an earlier collective of the same process group than all others."""
+    groups = {group_of(fact) for fact in timeouts}
     numbers: dict[int, int] = {}
     for fact in timeouts:
         if fact.rank is not None and fact.values.get("seq", "").isdecimal():
             numbers.setdefault(fact.rank, int(fact.values["seq"]))
     lowest = min(numbers.values(), default=0)
     behind = [rank for rank, number in numbers.items() if number == lowest]
-    return behind[0] if len(behind) == 1 and len(numbers) > 2 else None
+    return behind[0] if len(behind) == 1 and len(numbers) > 1 and len(groups) == 1 else None
 
 
 def _described(rank: int, reason: str, logs: Sequence[LogFindings]) -> Laggard:
-    own = next((log for log in logs if log.source.rank == rank), None)
-    if own is None or not own.tail:
-        return Laggard(rank, reason, own.source.node if own else None)
-    last = next((line for line in reversed(own.tail) if line.strip()), "")
+    own = next((log for log in logs if log.source.rank == rank or rank in log.last_lines), None)
+    if own is None:
+        return Laggard(rank, reason)
+    last = own.last_lines.get(rank) or next((line for line in reversed(own.tail) if line.strip()), "")
     for pattern, cause, activity in _ACTIVITIES:
         if pattern.search(last):
             return Laggard(rank, reason, own.source.node, cause, activity, last.strip(), own.source.name)

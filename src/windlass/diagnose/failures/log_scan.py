@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from windlass.diagnose.diagnosis import EvidenceLine
+from windlass.diagnose.failures.child_summary import failed_child
 from windlass.diagnose.failures.evidence import Fact, LogSource
 from windlass.diagnose.failures.line_prefix import LineOrigin, read_prefixes
 from windlass.diagnose.failures.log_blocks import LogBlock, LogGaps, read_blocks
@@ -25,6 +26,8 @@ _LONGEST_TEXT = 2_000
 _TIME_SEARCH = 200
 """Lines before a fact in which its time is looked for."""
 _TAIL_BYTES = 4096
+_END_BYTES = 1 << 17
+"""End of a log in which the last line of each rank is looked for."""
 _TRACEBACK = b"Traceback (most recent call last)"
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[()][A-Z0-9])")
 
@@ -42,6 +45,8 @@ class LogFindings:
     last_time: int | None = None
     tail: tuple[str, ...] = ()
     """The last lines."""
+    last_lines: dict[int, str] = field(default_factory=dict)
+    """Last line of each rank near the end of the log, where the log has facts."""
     ranks: set[int] = field(default_factory=set)
     """Ranks that the facts and the first and last lines name."""
     repeats: dict[tuple[str, int | None], int] = field(default_factory=dict)
@@ -60,11 +65,14 @@ class _Scan:
     kept: Counter[tuple[str, int, int | None]] = field(default_factory=Counter)
     open: dict[int | None, int] = field(default_factory=dict)
     """Line of the latest fact of each rank that has not gone on since."""
+    before: bytes = b""
+    """End of the blocks before this one."""
 
     def scan_block(self, block: LogBlock) -> None:
         """Matches the lines of a block, unless none can match."""
         text = clean_text(block.text)
         self._scan_text(text, block.first_line)
+        self.before = (self.before + text)[-_TAIL_BYTES:]
         if self.open:
             self._note_progress(text, block.first_line)
 
@@ -75,7 +83,7 @@ class _Scan:
         for first, part, before in _parts(text, first_line):
             if not signatures.may_match(part.replace(b"\r", b"\n")):
                 continue
-            recent = deque(before.split(b"\n"), maxlen=_TIME_SEARCH)
+            recent = deque((before or self.before).removesuffix(b"\n").split(b"\n"), maxlen=_TIME_SEARCH)
             for number, line in _lines(part, first):
                 recent.append(line)
                 if signatures.may_match(line) and (found := self._matches(line)):
@@ -94,6 +102,9 @@ class _Scan:
         origin = self._origin(text)
         rank = origin.rank
         time: int | None = None
+        child, host = failed_child(read_prefixes(each.decode("utf-8", "replace")).message for each in reversed(recent))
+        rank = rank if child is None else child
+        node = self.given.node or host or origin.node
         for match in matches.values():
             named = match.values.get("rank", "")  # a message about one rank, of an agent for example
             about = int(named) if named.isdecimal() else rank
@@ -104,7 +115,7 @@ class _Scan:
                 continue
             time = time if time is not None else _time(origin, recent)
             evidence = EvidenceLine(source.name, number, text.strip()[:_LONGEST_TEXT])
-            fact = Fact(match.rule, evidence, match.values, about, origin.node, time)
+            fact = Fact(match.rule, evidence, match.values, about, node, time)
             self.found.facts.append((fact, match.signature))
         if any(_TRACEBACK in line for line in recent):
             self.found.raised.add(number)
@@ -116,6 +127,15 @@ class _Scan:
         origin, source, given = read_prefixes(line), self.found.source, self.given
         known = [each for each in (given.rank, origin.rank, source.rank) if each is not None]
         return replace(origin, rank=known[0] if known else None, node=given.node or origin.node or source.node)
+
+    def note_last_lines(self, end: bytes) -> None:
+        """Notes the last line of each rank in the end of the log."""
+        for _, line in _lines(clean_text(end), 1):
+            text = line.decode("utf-8", "replace")
+            rank = self._origin(text).rank
+            if rank is not None and text.strip():
+                self.found.last_lines[rank] = text.strip()
+                self.found.ranks.add(rank)
 
     def _note_progress(self, text: bytes, first_line: int) -> None:
         for number, line in progress_lines(text, first_line):
@@ -138,11 +158,13 @@ def scan_log(source: LogSource, report_bytes: Callable[[int], object] = int) -> 
                 if block.first_line == 1 and not found.lines:
                     _note_opening(found, block)
                 found.lines = block.first_line + block.text.count(b"\n")
-                last = (last + block.text)[-_TAIL_BYTES:]
+                last = (last + block.text)[-_END_BYTES:]
                 report_bytes(len(block.text))
     except OSError as error:
         found.gaps.error = error.strerror or type(error).__name__
-    _note_end(found, last)
+    _note_end(found, last[-_TAIL_BYTES:])
+    if found.facts:
+        scan.note_last_lines(last)
     return found
 
 

@@ -8,12 +8,14 @@ from dataclasses import replace
 from windlass.diagnose.diagnosis import Advice, Certainty, EvidenceLine, OtherCause, RootCause
 from windlass.diagnose.failures.candidate_order import beaten_rules, causes_of
 from windlass.diagnose.failures.candidates import CauseCandidate, weaken
+from windlass.diagnose.failures.divergent_operations import Divergence
 from windlass.diagnose.failures.evidence import Fact
 from windlass.diagnose.failures.failure_rules import FailureRule, RuleRole, load_rules, xid_actions
 from windlass.diagnose.failures.laggard import TIMEOUTS, Laggard
 from windlass.diagnose.failures.secret_masks import mask_secrets
 from windlass.diagnose.failures.verdict_texts import fill_text
 
+_DIVERGENT = "nccl-divergent-collectives"
 _MOST_EVIDENCE = 6
 _MOST_ALTERNATIVES = 3
 _LONGEST_LINE = 400
@@ -26,13 +28,17 @@ _XID_ADVICE = {
 }
 
 
-def build_verdict(ranked: Sequence[CauseCandidate], laggard: Laggard | None, *, show_secrets: bool) -> RootCause:
+def build_verdict(
+    ranked: Sequence[CauseCandidate], laggard: Laggard | None, divergence: Divergence | None, *, show_secrets: bool
+) -> RootCause:
     """The verdict of candidates in the order of `rank_candidates`. Secrets in all texts are masked."""
     best = ranked[0]
     mask = str if show_secrets else mask_secrets
     verdict = _described(best, ranked, mask)
     if best.rule.id in TIMEOUTS and laggard:
         verdict = _with_laggard(verdict, laggard)
+    if best.rule.id in TIMEOUTS and divergence:
+        verdict = _with_divergence(verdict, divergence)
     return _shortened(verdict if show_secrets else _masked(verdict))
 
 
@@ -139,6 +145,16 @@ def _with_laggard(verdict: RootCause, laggard: Laggard) -> RootCause:
         command=rule.command if rule else verdict.command,
         evidence=(*verdict.evidence, last),
     )
+
+
+def _with_divergence(verdict: RootCause, divergence: Divergence) -> RootCause:
+    """The verdict on a timeout whose ranks wait in different operations: as its cause, or as another cause."""
+    rule = next(each for each in load_rules().values() if each.cause == _DIVERGENT)
+    if divergence.is_same_number:
+        text = f"{verdict.text.rstrip('.')}. The ranks call different collectives: {divergence.text}."
+        return replace(verdict, cause=_DIVERGENT, text=text, fix=rule.fix, command=rule.command)
+    other = OtherCause(rule.id, _DIVERGENT, f"The ranks call different collectives: {divergence.text}.", rule.decide)
+    return replace(verdict, alternatives=(other, *verdict.alternatives[: _MOST_ALTERNATIVES - 1]))
 
 
 def _shortened(verdict: RootCause) -> RootCause:

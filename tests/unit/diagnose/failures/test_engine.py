@@ -66,6 +66,58 @@ def test_the_rank_in_an_earlier_collective_is_the_late_one() -> None:
     assert verdict.rank == 2
 
 
+def test_the_last_line_of_the_late_rank_is_found_in_a_log_of_all_ranks() -> None:
+    saving = "[rank0]: saving checkpoint step 5000 to /mnt/nfs/run"
+    verdict = verdict_of(log("slurm.out", saving, *(timeout_of(rank) for rank in (1, 2))))
+    assert (verdict.cause, verdict.rank) == ("storage-slow-or-hung", 0)
+
+
+def test_of_two_ranks_the_one_in_the_earlier_collective_is_late_and_other_operations_are_another_cause() -> None:
+    gather = timeout_of(1, 3009).replace("ALLREDUCE", "ALLGATHER")
+    verdict = verdict_of(log("rank0.log", timeout_of(0, 3012)), log("rank1.log", gather))
+    assert verdict.rank == 1
+    assert [other.cause for other in verdict.alternatives] == ["nccl-divergent-collectives"]
+
+
+def test_different_operations_of_one_number_are_a_divergence() -> None:
+    gather = timeout_of(1).replace("ALLREDUCE", "ALLGATHER")
+    verdict = verdict_of(log("rank0.log", timeout_of(0)), log("rank1.log", gather))
+    assert verdict.cause == "nccl-divergent-collectives"
+    assert "rank 0 waits in ALLREDUCE number 812, rank 1 waits in ALLGATHER number 812" in verdict.text
+
+
+def test_the_summary_of_torchrun_names_rank_and_host_of_a_killed_process() -> None:
+    summary = ("  host      : node-7", "  rank      : 3 (local_rank: 3)", "  exitcode  : -9 (pid: 4711)")
+    verdict = verdict_of(log("launcher.log", "Root Cause (first observed failure):", "[0]:", *summary))
+    assert (verdict.rule, verdict.rank, verdict.node) == ("signal-9", 3, "node-7")
+
+
+def test_the_memory_of_a_container_of_a_node_and_of_ray_are_told_apart() -> None:
+    container = verdict_of(
+        log(
+            "dmesg.log",
+            "memory: usage 67108864kB, limit 67108864kB, failcnt 9",
+            "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=pod1,task=python,pid=812,uid=0",
+        )
+    )
+    node = verdict_of(log("dmesg.log", "Out of memory: Killed process 1187 (python3) total-vm:91234512kB"))
+    ray = verdict_of(log("ray.log", "Memory on the node (IP: 10.0.0.9, ID: ab12) where the task was running was 60GB"))
+    assert "limit of its container was used up: 67108864kB" in container.text
+    assert "memory of a node was used up" in node.text
+    assert (ray.certainty, "memory monitor of Ray" in ray.text, "10.0.0.9" in ray.text) == (
+        Certainty.LIKELY,
+        True,
+        True,
+    )
+
+
+def test_a_name_that_does_not_resolve_precedes_the_timeout_of_its_connection() -> None:
+    refused = "The client socket has timed out after 60000ms while trying to connect to (train-0.train, 29500)."
+    unresolved = "[W socket.cpp:764] [c10d] The IPv6 network addresses of (train-0.train, 29500) cannot be retrieved "
+    verdict = verdict_of(log("rank1.log", unresolved + "(gai error: -2 - Name or service not known).", refused))
+    assert verdict.cause == "rendezvous-dns"
+
+
 def test_of_two_failures_of_one_strength_the_earlier_is_the_verdict() -> None:
     first = log("rank0.log", f"2026-03-02 11:20:05 {DISK_FULL}")
     second = log("rank1.log", f"2026-03-02 11:25:00 {OUT_OF_MEMORY}")
