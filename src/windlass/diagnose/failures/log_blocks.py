@@ -13,6 +13,8 @@ _LONGEST_LINE = 1 << 16
 """Bytes of a line that are read; the rest of a longer line is skipped."""
 _GZIP_START = b"\x1f\x8b"
 _LINE_BYTES = bytes({*range(0x20, 0x100), *b"\t\n\v\f\r\x1b\b"} - {0x7F})
+_MOST_GROWTH, _FREE_BYTES = 300, 1 << 25
+"""Largest ratio of the decompressed to the compressed size, beyond the first 32 MiB of output."""
 _MOST_CONTROLS = 0.05
 """Share of control characters above which a file is not text."""
 
@@ -25,6 +27,8 @@ class LogGaps:
     is_binary: bool = False
     is_truncated: bool = False
     """Whether a compressed log ends before its end, or has damaged data."""
+    is_oversized: bool = False
+    """Whether a compressed log grows so much that only its start was read."""
     error: str = ""
     """Message of the system where reading failed."""
 
@@ -33,6 +37,9 @@ class LogGaps:
         texts = {
             f"{name}: reading failed ({self.error}); what precedes it was read": bool(self.error),
             f"{name}: the compressed file is truncated or damaged; what precedes it was read": self.is_truncated,
+            f"{name}: the compressed file grows to more than {_MOST_GROWTH} times its size; its rest was not read": (
+                self.is_oversized
+            ),
             f"{name}: not a text file, not read": self.is_binary,
             f"{name}: {self.long_lines} lines are longer than {_LONGEST_LINE} bytes; their rest was not read": bool(
                 self.long_lines
@@ -133,12 +140,19 @@ def _joined(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
 def _decompressed(pieces: Iterable[bytes], gaps: LogGaps) -> Iterator[bytes]:
     """Every member of a gzip file, up to the place where it is damaged."""
     member, has_started = zlib.decompressobj(wbits=31), False
+    read = written = 0
     try:
         for piece in pieces:
             data = piece
+            read += len(piece)
             while data:
                 has_started = True
-                yield member.decompress(data, _READ_BYTES)
+                text = member.decompress(data, _READ_BYTES)
+                yield text
+                written += len(text)
+                if written > _FREE_BYTES + _MOST_GROWTH * read:
+                    gaps.is_oversized = True
+                    return
                 data = member.unconsumed_tail
                 if member.eof:
                     data, member, has_started = member.unused_data.lstrip(b"\0"), zlib.decompressobj(wbits=31), False

@@ -42,6 +42,8 @@ def _expand(path: str) -> Iterator[str]:
 
 
 def _check_readable(path: str) -> None:
+    if Path(path).is_char_device() or Path(path).is_block_device():
+        raise NoSuchLogError(f"{path} is a device, not a log\nname a file, a folder, or - for standard input")
     if not os.access(path, os.R_OK):
         raise NoSuchLogError(f"{path} cannot be read\ngive yourself the permission, or run as its owner")
 
@@ -65,4 +67,6 @@ def _natural(name: str) -> tuple[tuple[int, str], ...]:
 def _open(name: str) -> BinaryIO:
     if name == STANDARD_INPUT:
         return io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False))
+    if Path(name).is_fifo():
+        sys.stderr.write(f"waiting for a writer of {name!r}\n")
     return Path(name).open("rb")

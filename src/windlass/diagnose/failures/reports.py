@@ -18,6 +18,7 @@ _ADVICE = {
     Advice.STOP: "do not start it again before the fix: it fails in the same way",
 }
 _NOTHING = "No line points to a failure."
+_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def without_colours(text: str, _style: str) -> str:
@@ -62,11 +63,19 @@ def markdown_report(diagnosis: Diagnosis) -> str:
     )
 
 
+def printable(text: str) -> str:
+    """The text with codes in place of control characters, which could change what a terminal shows."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
 def _verdict_lines(verdict: RootCause, paint: Paint) -> list[str]:
     fields = _fields(verdict)
     width = max(len(name) for name, _ in fields)
-    lines = [paint(verdict.text, "verdict"), *_titled("evidence", map(_evidence_line, verdict.evidence), paint)]
-    lines += [f"{paint(f'{name:<{width}}', 'label')}  {text}" for name, text in fields]
+    lines = [
+        paint(printable(verdict.text), "verdict"),
+        *_titled("evidence", map(_evidence_line, verdict.evidence), paint),
+    ]
+    lines += [f"{paint(f'{name:<{width}}', 'label')}  {printable(text)}" for name, text in fields]
     return [*lines, *_titled("other causes", _alternatives(verdict), paint)]
 
 
@@ -93,11 +102,11 @@ def _alternatives(verdict: RootCause) -> list[str]:
 
 def _evidence_line(line: EvidenceLine) -> str:
     place = f"{line.source}:{line.line}" if line.line else line.source
-    return f"{place}: {line.text}"
+    return printable(f"{place}: {line.text}")
 
 
 def _titled(title: str, lines: Iterable[str], paint: Paint) -> list[str]:
-    shown = [f"  {paint(line, 'quiet')}" for line in lines]
+    shown = [f"  {paint(printable(line), 'quiet')}" for line in lines]
     return [paint(title, "label"), *shown] if shown else []
 
 
@@ -106,7 +115,7 @@ def _list(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    return printable(" ".join(text.split())).replace("|", "\\|")
 
 
 def _longest_fence(text: str) -> int:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from windlass.diagnose.diagnosis import Advice, Certainty, EvidenceLine, RootCause
 from windlass.diagnose.failures.engine import diagnose
 from windlass.diagnose.failures.evidence import Evidence, Fact, LogSource
+from windlass.diagnose.failures.reports import markdown_report, text_report
 
 OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB."
 DISK_FULL = "OSError: [Errno 28] No space left on device: '/ckpt/step_200.pt'"
@@ -195,6 +196,20 @@ def test_secrets_are_masked_unless_they_are_asked_for() -> None:
 def test_a_secret_at_the_end_of_a_shortened_line_leaves_no_part() -> None:
     source = log("rank0.log", f"{OUT_OF_MEMORY} {'x' * (392 - len(OUT_OF_MEMORY))} hf_abcdefghijklmnop")
     assert "hf_" not in str(diagnose(Evidence([source])))
+
+
+def test_a_crash_in_native_code_does_not_blame_the_node() -> None:
+    assert verdict_of(log("rank0.log", "Fatal Python error: Segmentation fault")).advice is Advice.RETRY
+
+
+def test_the_timeouts_that_follow_from_a_full_disk_are_no_other_cause() -> None:
+    verdict = verdict_of(log("rank0.log", DISK_FULL), log("rank1.log", timeout_of(1)))
+    assert (verdict.cause, verdict.alternatives) == ("disk-full", ())
+
+
+def test_a_report_shows_no_control_characters_of_names_and_lines() -> None:
+    found = diagnose(Evidence([log("ev\x1b[31mil.log", f"{OUT_OF_MEMORY} \x1b]0;x")]))
+    assert "\x1b" not in text_report(found) + markdown_report(found)
 
 
 def test_colours_and_progress_bars_do_not_hide_a_message() -> None:

@@ -40,6 +40,12 @@ def test_of_a_truncated_gzip_file_the_start_is_read_and_the_gap_named(cut: int) 
     assert gaps.sentences("a.gz") == ["a.gz: the compressed file is truncated or damaged; what precedes it was read"]
 
 
+def test_a_compressed_file_that_grows_without_measure_is_read_in_part() -> None:
+    blocks, gaps = read(gzip.compress(b"\0" * (64 << 20)))
+    assert gaps.is_oversized
+    assert blocks == []
+
+
 def test_utf_16_is_read_as_text() -> None:
     assert text_of("Fehler: größer\n".encode("utf-16")) == "Fehler: größer\n".encode()
 
