@@ -22,7 +22,7 @@ REQUIRED = {
     "id", "cause", "verdict", "signatures", "role", "scope", "certainty", "retry", "why", "fix", "source", "matches",
     "passes",
 }  # fmt: skip
-OPTIONAL = {"all", "requires", "absent", "beats", "command", "decide"}
+OPTIONAL = {"all", "requires", "absent", "beats", "ends", "command", "decide"}
 ENGINE_NAMES = {"rank", "node"}
 CERTAINTY = ("possible", "likely", "certain")
 GENERIC = {"python-exception", "python-runtime-error"}  # they take every exception that no surer rule takes
@@ -53,7 +53,7 @@ def test_a_rule_has_all_fields_and_no_others(rule: dict[str, Any]) -> None:
 
 @each_rule
 def test_a_rule_refers_only_to_other_rules(rule: dict[str, Any]) -> None:
-    others = references(rule, "requires", "absent", "beats")
+    others = references(rule, "requires", "absent", "beats", "ends")
     assert others <= set(RULES) - {rule["id"]}
 
 

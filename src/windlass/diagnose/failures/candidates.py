@@ -66,10 +66,12 @@ def find_candidates(
     ignored = _healthy_lines(facts, rules)
     explained = _explained_lines(facts, rules)
     ends = [fact for fact, _ in facts if fact.rule in _ENDED_WELL and not has_failed]
+    recoveries = [fact for fact, _ in facts if rules[fact.rule].ends]
     by_rule: dict[str, list[tuple[Fact, int]]] = defaultdict(list)
     for fact, signature in facts:
         is_proof = _place(fact) not in ignored and not (fact.rule in _GENERIC and _place(fact) in explained)
-        if is_proof and not any(_precedes(fact, end, rules[end.rule].scope) for end in ends):
+        is_over = any(_is_overcome(fact, each, rules) for each in recoveries)
+        if is_proof and not is_over and not any(_precedes(fact, end, rules[end.rule].scope) for end in ends):
             by_rule[fact.rule].append((fact, signature))
     found = []
     for id, proofs in by_rule.items():
@@ -129,6 +131,12 @@ def _precedes(fact: Fact, end: Fact, scope: CauseScope) -> bool:
         return fact.evidence.line < end.evidence.line and (scope is CauseScope.JOB or fact.rank == end.rank)
     is_later = fact.time is None or end.time is None or fact.time <= end.time
     return scope is CauseScope.JOB and is_later
+
+
+def _is_overcome(fact: Fact, recovery: Fact, rules: Mapping[str, FailureRule]) -> bool:
+    """Whether a later line of the same log says that what the fact reports is over."""
+    place, later = fact.evidence, recovery.evidence
+    return fact.rule in rules[recovery.rule].ends and place.source == later.source and place.line < later.line
 
 
 def _complete_sets(rule: FailureRule, proofs: Sequence[tuple[Fact, int]]) -> list[Fact]:

@@ -46,6 +46,8 @@ class FailureRule:
     requires: frozenset[str]
     absent: frozenset[str]
     beats: frozenset[str]
+    ends: frozenset[str]
+    """Rules whose messages this line ends: what they report is over where it follows them in a log."""
 
 
 @cache
@@ -83,4 +85,5 @@ def _rule(entry: Mapping[str, Any]) -> FailureRule:
         requires=frozenset(entry.get("requires", ())),
         absent=frozenset(entry.get("absent", ())),
         beats=frozenset(entry.get("beats", ())),
+        ends=frozenset(entry.get("ends", ())),
     )

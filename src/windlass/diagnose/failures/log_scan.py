@@ -30,6 +30,7 @@ _END_BYTES = 1 << 17
 """End of a log in which the last line of each rank is looked for."""
 _TRACEBACK = b"Traceback (most recent call last)"
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[()][A-Z0-9])")
+_ESCAPED_QUOTE = re.compile(rb'\\{1,16}"')
 
 
 @dataclass(slots=True)
@@ -169,9 +170,11 @@ def scan_log(source: LogSource, report_bytes: Callable[[int], object] = int) -> 
 
 
 def clean_text(text: bytes) -> bytes:
-    """Text without the codes of colours, and with one kind of line end."""
+    """Text without the codes of colours, with plain quotes where JSON escapes them, and with one kind of line end."""
     if b"\x1b" in text:
         text = _COLOUR.sub(b"", text)
+    if b'\\"' in text:
+        text = _ESCAPED_QUOTE.sub(b'"', text)
     return text.replace(b"\r\n", b"\n") if b"\r" in text else text
 
 

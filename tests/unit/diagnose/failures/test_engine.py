@@ -292,3 +292,18 @@ def test_the_prefix_of_a_pod_is_no_node() -> None:
 def test_no_bytes_make_the_engine_fail(contents: list[bytes]) -> None:
     logs = [LogSource(f"rank{rank}.log", partial(io.BytesIO, content)) for rank, content in enumerate(contents)]
     diagnose(Evidence(logs, expected_ranks=4))
+
+
+NO_GPU = "  Warning  FailedScheduling  4m   default-scheduler   0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+PLACED = "  Normal   Scheduled         40s  default-scheduler   Successfully assigned ml/t-0 to gpu-pool-1"
+
+
+def test_a_shortage_of_gpus_is_no_cause_after_the_pod_found_a_node() -> None:
+    assert verdict_of(log("describe.txt", NO_GPU)).cause == "insufficient-gpu"
+    assert diagnose(Evidence([log("describe.txt", NO_GPU, PLACED)])).verdict is None
+    assert verdict_of(log("describe.txt", PLACED, NO_GPU)).cause == "insufficient-gpu"
+
+
+def test_a_message_inside_json_is_read_with_plain_quotes() -> None:
+    verdict = verdict_of(log("event.json", r'"message": "secret \"hub-token\" not found"'))
+    assert (verdict.cause, verdict.certainty) == ("config-missing", Certainty.CERTAIN)
