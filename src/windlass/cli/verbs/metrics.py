@@ -117,7 +117,7 @@ def _print_present(state: Path, *, per_rank: bool) -> int:
     from windlass.telemetry.exposition import render_frames  # noqa: PLC0415
 
     frames = newest_frames(state / STORE_NAME, int(time.time() * 1000))
-    sys.stdout.buffer.write(render_frames(frames, ranks=per_rank))
+    print(render_frames(frames, ranks=per_rank).decode(), end="")
     return ExitCode.OK
 
 

@@ -101,12 +101,31 @@ _AgentsAddress: TypeAlias = Annotated[
 _AgentsPort: TypeAlias = Annotated[
     int, typer.Option("--agents-port", help="Port on which the leader serves agents; 0: any free port.")
 ]
+
+
+def _left_kinds(text: str) -> frozenset[str]:
+    """Returns the kinds of a list with commas. Raises UsageError for an unknown one."""
+    from windlass.jobs.kubernetes.kinds.registry import KINDS  # noqa: PLC0415 - verbs start light
+
+    written, known = {each.strip() for each in text.split(",") if each.strip()}, {kind.name for kind in KINDS}
+    if unknown := sorted(written - known):
+        raise UsageError(f"--leave-kinds does not know {unknown[0]!r}; there are {', '.join(sorted(known))}")
+    return frozenset(written)
+
+
+def _check_kinds(text: str) -> str:
+    """Returns the option as it is, before the kubeconfig is read. Raises UsageError."""
+    _left_kinds(text)
+    return text
+
+
 _LeaveKinds: TypeAlias = Annotated[
     str,
     typer.Option(
         "--leave-kinds",
         metavar="KIND,…",
         help="Kinds that another operator serves, such as MPIJob, besides those of operators that are found.",
+        callback=_check_kinds,
     ),
 ]
 _AgentsAnySource: TypeAlias = Annotated[
@@ -311,16 +330,6 @@ def _checked_address(address: str, host: str) -> str:
     if address and host not in ("127.0.0.1", "::1", "localhost"):
         raise UsageError("--address answers queries of anybody: it needs --metrics-host 127.0.0.1")
     return address
-
-
-def _left_kinds(text: str) -> frozenset[str]:
-    """Returns the kinds of a list with commas. Raises UsageError for an unknown one."""
-    from windlass.jobs.kubernetes.kinds.registry import KINDS  # noqa: PLC0415 - verbs start light
-
-    written, known = {each.strip() for each in text.split(",") if each.strip()}, {kind.name for kind in KINDS}
-    if unknown := sorted(written - known):
-        raise UsageError(f"--leave-kinds does not know {unknown[0]!r}; there are {', '.join(sorted(known))}")
-    return frozenset(written)
 
 
 def scheduler_rules(text: str) -> SchedulerRules:

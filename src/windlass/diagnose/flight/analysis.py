@@ -57,12 +57,18 @@ def _root_findings(found: Sequence[HangFinding]) -> list[HangFinding]:
     roots = [each for each in blaming if not any(_explains(other, each) for other in found if other is not each)]
     stalls = [each for each in found if not each.ranks]
     roots += [each for each in stalls if not any(set(each.waiting) & set(root.waiting) for root in roots)]
-    return roots or [*_crossed(blaming)]
+    return roots or _cycle(blaming)
 
 
 def _explains(cause: HangFinding, effect: HangFinding) -> bool:
     """Whether a rank that `effect` blames waits in `cause`."""
     return bool(set(effect.ranks) & set(cause.waiting))
+
+
+def _cycle(blaming: Sequence[HangFinding]) -> list[HangFinding]:
+    """Root of findings that blame each other: different operations under one number, else the crossing itself."""
+    divergent = [each for each in blaming if not {"op", "place"} <= each.values.keys()]
+    return divergent[:1] or [*_crossed(blaming)]
 
 
 def _crossed(blaming: Sequence[HangFinding]) -> Iterator[HangFinding]:
