@@ -123,6 +123,18 @@ def test_a_late_verdict_leaves_the_attempt_that_runs() -> None:
     assert (after.status.phase, after.status.faulty_nodes, commands) == (Phase.ADMITTED, (), ())
 
 
+def test_a_verdict_after_the_restart_says_that_it_is_late() -> None:
+    again = (FAILED, GangGone(1), Diagnosed(DiagnosedCause(0, "nothing known")))
+    state = state_after(*RUNS, *again, use=VerdictUse.ACT)
+    state = replace(state, status=replace(state.status, phase=Phase.RUNNING, generation=2))
+    after, commands = step(state, Diagnosed(BAD_NODE), 5)
+    told = after.status.diagnosis
+    assert told is not None
+    assert told.is_late
+    assert told.text.startswith("GPU 3 fell off the bus (late: attempt 2 had started")
+    assert (after.status.phase, after.status.faulty_nodes, commands) == (Phase.RUNNING, ("n1",), ())
+
+
 def test_only_a_certain_cause_in_a_node_makes_a_job_avoid_it() -> None:
     assert node_to_avoid(BAD_NODE) == "n1"
     assert node_to_avoid(replace(BAD_NODE, certainty="likely")) == ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from windlass.core.lifecycle.events import Diagnosed
 from windlass.core.lifecycle.failure import backoff, requeue_backoff
 from windlass.core.lifecycle.generations import (
@@ -14,7 +16,7 @@ from windlass.core.lifecycle.generations import (
     requeue_instead,
     stop_generation,
 )
-from windlass.core.model.diagnosed_cause import JOB_SCOPE, DiagnosedCause, is_lasting, node_to_avoid
+from windlass.core.model.diagnosed_cause import JOB_SCOPE, DiagnosedCause, clip_text, is_lasting, node_to_avoid
 from windlass.core.model.job import VerdictUse
 from windlass.core.model.status import TERMINAL, FailureClass, JobState, Phase, Target
 
@@ -29,11 +31,18 @@ def on_diagnosed(state: JobState, event: Diagnosed, now: int) -> Outcome:
     if state.job.restart.verdict is not VerdictUse.ACT or state.status.phase in TERMINAL:
         return after, ()
     after = _avoid_faulty_node(after, cause)
+    if cause.generation < state.status.generation:
+        return change_status(after, diagnosis=_as_late(cause, state.status.generation)), ()
     if not _is_between_attempts(after, cause):
         return after, ()
     if _ends_job(after, cause):
         return _end(after, cause, now)
     return _leave_faulty_node(_end_wait(after, now), cause, now), ()
+
+
+def _as_late(cause: DiagnosedCause, running: int) -> DiagnosedCause:
+    text = f"{cause.text} (late: attempt {running} had started, restart.verdict had no effect on it)"
+    return replace(cause, text=clip_text(text), is_late=True)
 
 
 def _avoid_faulty_node(state: JobState, cause: DiagnosedCause) -> JobState:

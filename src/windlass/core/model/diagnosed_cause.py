@@ -33,6 +33,8 @@ class DiagnosedCause:
     """Evidence that could not be read, for example logs without the right to read them."""
     is_confirmed: bool = False
     """Whether evidence that no program can write leads to the same node, without the output of the job."""
+    is_late: bool = False
+    """Whether the next attempt had started before a verdict came that the restart was to wait for."""
 
 
 def node_to_avoid(cause: DiagnosedCause) -> str:

@@ -11,6 +11,7 @@ from windlass.controller.observer import Observer
 from windlass.core.lifecycle.events import Diagnosed
 from windlass.core.lifecycle.failure import needs_diagnosis
 from windlass.core.model.diagnosed_cause import DiagnosedCause
+from windlass.core.model.job import VerdictUse
 from windlass.core.model.status import JobState
 from windlass.server.diagnosis.attempt_verdict import failed_diagnosis
 
@@ -19,7 +20,7 @@ _MAX_WAITING = 1_000
 
 
 class FailureDiagnosis(Observer):
-    """Starts a diagnosis for each attempt that fails, `at_once` at a time.
+    """Starts a diagnosis for each attempt that fails, `at_once` at a time: first those whose restart waits for it.
 
     `report` receives the event with the verdict. `diagnose` gathers the evidence of an attempt and returns the verdict;
     whatever it raises becomes the verdict's text: the end of the job is not touched.
@@ -64,7 +65,8 @@ class FailureDiagnosis(Observer):
 
     def _start(self) -> None:
         while self._waiting and len(self._running) < self._at_once:
-            key = next(iter(self._waiting))
+            first = next(iter(self._waiting))
+            key = next((key for key, state in self._waiting.items() if _is_waited_for(state)), first)
             task = asyncio.get_running_loop().create_task(self._run(self._waiting.pop(key)))
             self._running[key] = task
             task.add_done_callback(partial(self._end, key))
@@ -85,3 +87,7 @@ class FailureDiagnosis(Observer):
         while len(self._told) > _MAX_WAITING:
             del self._told[next(iter(self._told))]
         self._report(JobEvent(state.id, Diagnosed(cause)))
+
+
+def _is_waited_for(state: JobState) -> bool:
+    return state.job.restart.verdict is VerdictUse.ACT

@@ -7,7 +7,7 @@ from dataclasses import replace
 from windlass.backends.port import Changes, JobEvent
 from windlass.core.lifecycle.events import Diagnosed
 from windlass.core.model.diagnosed_cause import DiagnosedCause
-from windlass.core.model.job import Job, Role
+from windlass.core.model.job import Job, RestartPolicy, Role, VerdictUse
 from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Status
 from windlass.server.diagnosis.failure_diagnosis import FailureDiagnosis
 
@@ -80,6 +80,13 @@ def test_only_a_few_run_at_once() -> None:
 
     told = run(slow, tuple(failed(f"job{number}") for number in range(9)), at_once=3)
     assert (len(told), most) == (9, 3)
+
+
+def test_an_attempt_whose_restart_waits_is_diagnosed_before_others() -> None:
+    waits = failed("waits")
+    waits = replace(waits, job=replace(waits.job, restart=RestartPolicy(verdict=VerdictUse.ACT)))
+    told = run(found, (failed("a"), failed("b"), waits), at_once=1)
+    assert [event.job_id for event in told] == ["waits-1", "a-1", "b-1"]
 
 
 def test_the_end_of_the_controller_ends_what_is_under_way_without_a_verdict() -> None:
