@@ -18,7 +18,8 @@ def verdict_of(request: EvidenceRequest, diagnose: Callable[[Evidence], Diagnosi
     """Diagnoses the evidence of one attempt."""
     # 1. The cause by the record and the output of the job.
     evidence, gaps = read_evidence(request)
-    found = diagnose(replace(evidence, logs=[log for log in evidence.logs if not log.is_trusted]))
+    untrusted = [log for log in evidence.logs if not log.is_trusted]
+    found = diagnose(replace(evidence, logs=untrusted, has_failed=True))
     told = _as_told(found, request, _unseen_text([*gaps, *found.unseen]))
     # 2. For a bad node: whether evidence that no program can write leads to it as well.
     node = node_to_avoid(told)
@@ -46,7 +47,7 @@ def _as_told(found: Diagnosis, request: EvidenceRequest, unseen: str) -> Diagnos
 def _is_confirmed(node: str, evidence: Evidence, diagnose: Callable[[Evidence], Diagnosis]) -> bool:
     """Tells whether the trusted logs of a node alone give a verdict against it."""
     trusted = [log for log in evidence.logs if log.is_trusted and log.node == node]
-    cause = diagnose(Evidence(trusted)).verdict if trusted else None
+    cause = diagnose(Evidence(trusted, has_failed=True)).verdict if trusted else None
     if cause is None or cause.node != node:
         return False
     return (cause.certainty, cause.scope, cause.advice) == (Certainty.CERTAIN, CauseScope.NODE, Advice.AVOID_NODE)

@@ -226,3 +226,11 @@ def test_a_failed_diagnosis_shows_no_secrets() -> None:
 def test_no_known_cause_is_a_verdict_too(unseen: tuple[str, ...]) -> None:
     cause = verdict_of(EvidenceRequest(2), lambda _evidence: Diagnosis(None, unseen))
     assert (cause.text, cause.rule, cause.unseen) == (NO_CAUSE, "", "".join(unseen))
+
+
+def test_a_good_end_in_the_output_does_not_hide_the_error_of_an_attempt_that_failed() -> None:
+    output = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\nTraining completed successfully\n"
+    )
+    request = EvidenceRequest(1, texts=[LoggedText("rank 0", output, 0, "n1")])
+    assert verdict_of(request, diagnose).rule == "cuda-out-of-memory"
