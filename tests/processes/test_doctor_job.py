@@ -74,7 +74,7 @@ def verdict_of(state: Path, job: str) -> dict[str, object]:
         (["disk-full"], FULL_DISK, 1),
         (["package-missing"], "import no_such_package", 1),
         (["tensor-shape"], SHAPES, 1),
-        (["rendezvous-refused", "rendezvous-dns"], BAD_RENDEZVOUS, 2),
+        (["rendezvous-refused", "rendezvous-dns", "rendezvous-dns-and-timeout"], BAD_RENDEZVOUS, 2),
         (["gloo-timeout"], HANG, 2),
         (["loss-not-finite"], NOT_A_NUMBER, 1),
         (["world-size-environment"], WRONG_WORLD_SIZE, 2),
@@ -131,7 +131,8 @@ def test_a_lasting_error_is_not_tried_again_under_the_policy_act(state: Path, tm
     )
     ran = windlass(state, "run", str(path))
     assert ran.returncode == 1
-    assert "not started again (restart.verdict): The package no_such_package is not installed" in ran.stderr
+    lasting = "The environment of rank 0 lacks a package: no_such_package"
+    assert f"not started again (restart.verdict): {lasting}" in ran.stderr
     assert "1 attempt" in ran.stderr
 
 

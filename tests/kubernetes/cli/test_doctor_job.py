@@ -54,7 +54,7 @@ def test_a_failed_job_and_a_waiting_one_are_diagnosed(tell: Callable[[Story], No
     async def story(place: OperatorPlace, windlass: Terminal) -> None:
         ran = await windlass("run", *IMAGE, "-N", "2", "--restarts", "0", "--name", "bad", "--", Behaviour.FAIL)
         assert ran.code, ran
-        assert "verdict: The package einops is not installed" in ran.err
+        assert "lacks a package: einops" in ran.err
         found = await windlass("doctor", "bad", "-o", "json")
         verdict = json.loads(found.out)["verdict"]
         assert (found.code, verdict["rule"], verdict["rank"]) == (1, "package-missing", 1)
