@@ -42,12 +42,12 @@ async def condition_of(place: OperatorPlace, name: str) -> dict[str, Any]:
             await asyncio.sleep(0.05)
 
 
-async def event_about(place: OperatorPlace, reason: str) -> dict[str, Any]:
+async def event_with(place: OperatorPlace, reason: str, message: str) -> dict[str, Any]:
     async with asyncio.timeout(strays.TIMEOUT_S):
         while True:
             listed = await place.api.get(f"/api/v1/namespaces/{NAMESPACE}/events")
             for each in listed["items"]:
-                if each["reason"] == reason:
+                if (each["reason"], each["message"]) == (reason, message):
                     return each
             await asyncio.sleep(0.05)
 
@@ -65,8 +65,7 @@ def test_the_verdict_is_a_condition_an_event_and_part_of_the_history(apiserver: 
             assert found["message"].startswith("attempt 1: ")
             assert "einops" in found["message"]
             assert len(found["message"].encode()) <= 1_024
-            event = await event_about(place, "TrainingJobDiagnosed")
-            assert event["message"] == found["message"]
+            event = await event_with(place, "TrainingJobDiagnosed", found["message"])
             assert event["type"] == "Warning"
             details = await place.until("/v1/jobs/digits", lambda job: job["diagnosis"])
             assert (details["diagnosis"]["rule"], details["awaits_diagnosis"]) == ("package-missing", False)
