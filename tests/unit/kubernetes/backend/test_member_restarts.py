@@ -44,6 +44,18 @@ def test_a_failed_pod_is_deleted_and_created_again():
     assert gone.create == (NAMES[2],)
 
 
+def test_a_failure_is_no_restart_before_the_controller_has_decided_on_it():
+    """It may end the job: a status that is written in between says neither."""
+    stage = Stage(pytorch())
+    for each in pods("Running", "Running", "Running"):
+        stage.put(each)
+    stage.turn()
+    stage.put(pod(NAMES[2], "Failed", code=1))
+    assert [each["type"] for each in stage.status()["conditions"] if each["status"] == "True"] == ["Created", "Running"]
+    stage.turn()
+    assert "Restarting" in [each["type"] for each in stage.status()["conditions"] if each["status"] == "True"]
+
+
 def test_a_pod_that_is_being_deleted_is_not_deleted_again():
     objects = [*pods("Running", "Running", "Running")[:2], pod(NAMES[2], "Failed", code=1, deleted=True)]
     verdict = judged(pytorch(), objects)

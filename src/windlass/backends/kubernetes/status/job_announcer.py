@@ -81,7 +81,7 @@ class JobAnnouncer:
 
         The condition of the restart may be over before it is written.
         """
-        failing = Failing() if gang.status.added_members >> member & 1 else failing_pods(gang, member)
+        failing = Failing() if gang.status.added_members >> member & 1 else failing_pods(gang, gang.status, member)
         if (
             failing.total
             and RESTARTING not in gang.notes.announced

@@ -45,7 +45,7 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     waits, reason = gang.notes.creation_error or gang.notes.pending_message, gang.notes.pending_reason
     # the pods of an ended job were counted when it ended, and may be gone by now
     counts = None if life.phase in TERMINAL and gang.run is None else _counts(gang, life)
-    failing = failing_pods(gang)
+    failing = failing_pods(gang, life)
     status = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=reason, failing=failing)
     listed = conditions_of({"status": before})
     conditions = [each for each in status.get("conditions") or () if each["type"] not in _CONDITIONS]
