@@ -22,27 +22,32 @@ with train.init() as run:
     model, optimizer = run.parallelize(lambda: torch.nn.Linear(8, 1), optimizer=torch.optim.SGD, lr=0.01)
     dataset = torch.utils.data.TensorDataset(torch.ones(4096, 8), torch.zeros(4096, 1))
     data = run.data(dataset, global_batch=4)
-    for batch in run.steps(data, 100):
+    checkpoints = run.checkpoint(state=run.state(model, optimizer, data), every="40 steps")
+    for batch in checkpoints.resume().steps(100):
         time.sleep(0.05)
         loss = run.backward(model, batch, torch.nn.functional.mse_loss)
         run.step(optimizer, loss=loss)
 """
+OVERFLOW = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has 3.41 GiB free."
 HOSTILE = "<img src=x onerror=document.title='taken'> <script>document.title='taken'</script>"
 
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A daemon with two nodes: a job that waits, one that has trained, one that printed markup and failed."""
+    """A daemon with two nodes: a job that waits, one that has trained, two that failed, one of them twice."""
     folder = tmp_path_factory.mktemp("dashboard")
     state = folder / "state"
     script = folder / "script.py"
     script.write_text(TRAINING)
     ok(state, "up", "-d", "--local-nodes", "2", "--local-gpus", "2")
-    ok(state, "run", "--name", "lesson", "-N", "2", "--cpus", "0", "--", sys.executable, str(script))
+    kept = {"WINDLASS_CHECKPOINTS": str(folder / "kept")}
+    ok(state, "run", "--name", "lesson", "-N", "2", "--cpus", "0", "--", sys.executable, str(script), env=kept)
     ok(state, "submit", "--name", "holder", "-N", "3", "-G", "1", "--time", "1h", "--", "sleep", "3600")
     ok(state, "submit", "--name", "waiter", "-N", "3", "-G", "1", "--time", "1h", "--", "sleep", "3600")
     hostile = ["run", "--name", "hostile", "--cpus", "0", "--", "sh", "-c", f'echo "{HOSTILE}"; exit 3']
     ok(state, "submit", *hostile[1:])
+    overflow = ("--name", "overflow", "--cpus", "0", "--restarts", "1", "--", "sh", "-c", f"echo '{OVERFLOW}'; exit 1")
+    ok(state, "submit", *overflow)
     yield state
     ok(state, "down", "--yes")
     strays.assert_none_left([state])
@@ -93,7 +98,7 @@ def test_every_page_is_accessible_and_loads_nothing_from_elsewhere(visit: Callab
     from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - beside playwright
 
     signed_in = visit(dark=dark)
-    for path in (*PAGES, "/jobs/lesson-1", "/jobs/waiter-3"):
+    for path in (*PAGES, "/jobs/lesson-1", "/jobs/waiter-3", "/jobs/overflow-5"):
         page = signed_in.see(path)
         page.wait_for_timeout(500)  # axe reads colors, and bars change theirs slowly
         found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]})
@@ -103,7 +108,7 @@ def test_every_page_is_accessible_and_loads_nothing_from_elsewhere(visit: Callab
 @pytest.mark.parametrize("width", [390, 768, 2400])
 def test_no_page_is_wider_than_its_window(visit: Callable[..., Visit], width: int):
     signed_in = visit(width=width)
-    for path in (*PAGES, "/jobs/lesson-1", "/jobs/waiter-3"):
+    for path in (*PAGES, "/jobs/lesson-1", "/jobs/waiter-3", "/jobs/overflow-5"):
         page = signed_in.see(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
 
@@ -149,6 +154,50 @@ def test_a_finished_run_shows_its_course_and_its_ranks(visit: Callable[..., Visi
     heat.focus()
     heat.press("ArrowRight")
     assert "rank 0" in page.locator(".heat output").inner_text()
+
+
+def test_a_failed_job_shows_the_cause_its_evidence_and_the_next_command(visit: Callable[..., Visit]):
+    page = visit().see("/jobs/overflow-5#findings")
+    page.locator(".state.Failed").wait_for(timeout=30_000)
+    findings = page.locator("#findings")
+    findings.get_by_text("ran out of GPU memory: it asked for 20.00 GiB").wait_for(timeout=30_000)
+    assert OVERFLOW in findings.locator(".evidence").inner_text()
+    assert findings.locator(".command").inner_text().startswith("windlass ")
+    assert page.locator("#attempts tbody tr").count() == 2
+    assert "the same nodes" in page.locator("#attempts").inner_text()
+
+
+def test_a_job_without_a_failure_has_no_findings(visit: Callable[..., Visit]):
+    page = visit().see("/jobs/lesson-1")
+    assert not page.locator("#findings").is_visible()
+
+
+def test_checkpoints_and_lost_work_are_listed(visit: Callable[..., Visit]):
+    signed_in = visit()
+    page = signed_in.see("/jobs/lesson-1#checkpoints")
+    saved = page.locator("#checkpoints").get_by_role("region", name="Checkpoints", exact=True)
+    assert saved.locator("tbody tr").first.inner_text().split()[:2] == ["100", "complete"]
+    page = signed_in.see("/jobs/overflow-5#checkpoints")
+    page.locator("#checkpoints").get_by_role("heading", name="Lost work").wait_for(timeout=30_000)
+
+
+def test_a_priority_changes_and_an_ended_job_runs_again(visit: Callable[..., Visit], daemon: Path):
+    ok(daemon, "submit", "--name", "late", "-N", "4", "-G", "1", "--", "true")
+    signed_in = visit("--allow-actions")
+    page = signed_in.see("/queue?search=late")
+    page.get_by_role("link", name="late").click()
+    page.get_by_role("button", name="Priority").click()
+    page.get_by_role("spinbutton", name="Priority").fill("7")
+    page.get_by_role("dialog").get_by_role("button", name="Change").click()
+    page.locator(".facts div", has_text="Priority").get_by_text("7").wait_for()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    page.locator(".state.Cancelled").wait_for()
+
+    page = signed_in.see("/jobs/hostile-4")
+    page.get_by_role("button", name="Run again").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run again").click()
+    page.wait_for_url(lambda url: url.rpartition("-")[0].endswith("/hostile") and not url.endswith("-4"))
 
 
 def test_changes_appear_without_a_reload(visit: Callable[..., Visit], daemon: Path):

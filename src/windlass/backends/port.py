@@ -102,6 +102,8 @@ class Changes:
     """Commands to perform after this commit."""
     past_usage: Mapping[str, PastUsage] = field(default_factory=dict)
     """Decayed usage up to now of each queue with a half-life, for `Recovery`; only passed with other changes."""
+    redescribed: frozenset[str] = frozenset()
+    """Jobs of `states` whose description has changed."""
 
 
 @dataclass(frozen=True, slots=True)

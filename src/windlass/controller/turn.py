@@ -18,6 +18,7 @@ class Turn:
         self.transitions: list[Transition] = []
         self.commands: list[Command] = []
         self.forgotten: list[str] = []
+        self.redescribed: set[str] = set()
 
     def add_state(self, state: JobState, before: JobState | None, cause: str, now: int) -> None:
         """Adds a job's new state, with a line of history if users see a difference.
@@ -25,6 +26,8 @@ class Turn:
         `before` is its previous state, None for a new job.
         """
         self.states[state.id] = state
+        if before is not None and before.job is not state.job:
+            self.redescribed.add(state.id)
         old, status = before.status if before else None, state.status
         if old is None or (old.phase, old.reason, old.message) != (status.phase, status.reason, status.message):
             phase = old.phase.value if old else ""
@@ -49,6 +52,7 @@ class Turn:
         return Changes(
             states=tuple(self.states.values()),
             transitions=tuple(self.transitions),
+            redescribed=frozenset(self.redescribed),
             forgotten=tuple(self.forgotten),
             commands=tuple(commands),
             past_usage=past_usage if self.states else {},

@@ -26,6 +26,9 @@ class Actions(Protocol):
     async def act(self, verb: str, name: str, body: Mapping[str, Any]) -> Json:
         """Cancels, suspends or resumes a job."""
 
+    async def set_priority(self, name: str, priority: int) -> Json:
+        """Changes the priority of a job; one that holds nodes can only be given a lower one."""
+
     async def act_on_all(self, verb: str, body: Mapping[str, Any]) -> Json:
         """Cancels, suspends or resumes several `jobs`."""
 

@@ -12,6 +12,7 @@ from windlass.core.lifecycle.events import Exit, GangGone, Started
 from windlass.core.model.job import Condition, Dependency, Job, Role
 from windlass.core.model.resources import CPU
 from windlass.jobs.description.submission import Submission
+from windlass.server.errors import ApiError
 
 FULL = "windlass.db: the disk is full; nothing was changed, free some space"
 
@@ -347,3 +348,22 @@ def test_an_internal_error_is_one_line(daemon, broken, monkeypatch):
     answer = daemon.get("/v1/nodes")
     assert answer.error == (500, "internal", "UnforeseenError: the roof is leaking")
     assert answer.json["error"]["fix"] == "see the daemon's log"
+
+
+# --- priorities ---------------------------------------------------------------------------------------
+
+
+def test_a_priority_is_on_disk_and_changes_the_order_of_the_queue(daemon, job):
+    daemon.submit(job("holder", replicas=8), job("first", replicas=8), job("second", replicas=8))
+    answer = daemon.runner.run(daemon.actions.set_priority("second-3", 5))
+    assert answer["jobs"][0]["priority"] == 5
+    assert daemon.backend.store.job("second-3").job.priority == 5
+    assert list(daemon.controller.plan.order) == ["second-3", "first-2"]
+
+
+def test_a_job_that_holds_nodes_is_only_given_a_lower_priority(daemon, job):
+    daemon.submit(job("holder", replicas=8))
+    with pytest.raises(ApiError, match="can only become lower than 0"):
+        daemon.runner.run(daemon.actions.set_priority("holder-1", 1))
+    daemon.runner.run(daemon.actions.set_priority("holder-1", -1))
+    assert daemon.backend.store.job("holder-1").job.priority == -1

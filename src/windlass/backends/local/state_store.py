@@ -106,7 +106,7 @@ class StateStore(StateReader):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 for state in changes.states:
-                    self._put(state, notes.origins.get(state.id))
+                    self._put(state, notes.origins.get(state.id), is_redescribed=state.id in changes.redescribed)
                     self._put_placements(state)
                 notes.meta[commit_count.KEY] = str(self._committed + 1)
                 self._write(changes, notes)
@@ -148,7 +148,7 @@ class StateStore(StateReader):
         # 4. the folder's own facts
         self._many("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", notes.meta.items())
 
-    def _put(self, state: JobState, origin: SubmissionOrigin | None) -> None:
+    def _put(self, state: JobState, origin: SubmissionOrigin | None, *, is_redescribed: bool) -> None:
         status, finished = state.status, state.status.finished_at
         kept_until = None if finished is None else expiry_of(state)
         changing = (status.phase.value, finished, kept_until, _sealed(to_fields(status, without=PLACEMENTS), state.id))
@@ -156,9 +156,11 @@ class StateStore(StateReader):
         if not self._connection.execute(update, (*changing, state.id)).rowcount:
             job, number, created_at = state.job, state.number, status.created_at
             array_id = job.array.array_id if job.array else None
-            spec = _sealed(job, f"{state.id} {number}")
+            spec = _spec_of(state)
             fixed = (state.id, number, job.name, array_id, job.user, job.queue, created_at, spec)
             self._insert(changing, fixed, origin or SubmissionOrigin())
+        elif is_redescribed:
+            self._connection.execute("UPDATE jobs SET spec = ? WHERE id = ?", (_spec_of(state), state.id))
         if finished is not None:
             self._reduce_environment(state.id)
             self._hide_secrets(state)
@@ -239,6 +241,10 @@ class StateStore(StateReader):
         rows = list(rows)
         if rows:
             self._connection.executemany(statement, rows)
+
+
+def _spec_of(state: JobState) -> str:
+    return _sealed(state.job, f"{state.id} {state.number}")
 
 
 def _sealed(value: object, owner: str) -> str:

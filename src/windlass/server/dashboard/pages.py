@@ -11,17 +11,22 @@ from typing import Any
 from windlass.backends.local.paths import StatePaths
 from windlass.controller.controller import Controller
 from windlass.server.actions import JOB_ACTIONS, Actions
+from windlass.server.dashboard.findings import JobFindings
+from windlass.server.dashboard.job_checkpoints import read_checkpoints
 from windlass.server.dashboard.log_view import read_log
+from windlass.server.dashboard.lost_work import StepRecord, losses
 from windlass.server.dashboard.overview import RECENT_MS, overview
 from windlass.server.errors import ApiError, ErrorCode
+from windlass.server.rerun import rerun_request
 from windlass.server.service import Service
-from windlass.telemetry.frames import CLUSTER, queue_scope
+from windlass.telemetry.frames import CLUSTER, job_scope, queue_scope
 
 Json = dict[str, Any]
 Filters = Mapping[str, str]
 _MAX_ROWS = "200"
 _HISTORY_ROWS = "500"
 _MAX_DIGITS = 16
+_MAX_PRIORITY = 1_000_000
 
 
 class PageViews:
@@ -29,6 +34,7 @@ class PageViews:
 
     def __init__(self, service: Service, controller: Controller, actions: Actions, paths: StatePaths) -> None:
         self._service, self._controller, self._actions, self._paths = service, controller, actions, paths
+        self._findings = JobFindings(paths)
 
     def about(self) -> Json:
         """Version and cluster, for the head of every page."""
@@ -51,6 +57,8 @@ class PageViews:
             "job": self._job,
             "why": self._explain,
             "metrics": self._metrics,
+            "findings": self._find_causes,
+            "checkpoints": self._checkpoints,
         }
         if name:
             return partial(of_job[view], name, filters) if view in of_job else None
@@ -84,6 +92,27 @@ class PageViews:
     async def _metrics(self, name: str, filters: Filters) -> Json:
         return await self._service.metrics(name, filters)
 
+    async def _find_causes(self, name: str, _filters: Filters) -> Json:
+        return await self._findings.of(await self._service.job(name))
+
+    async def _checkpoints(self, name: str, _filters: Filters) -> Json:
+        details = await self._service.job(name)
+        if "members" in details:
+            raise ApiError(ErrorCode.BAD_REQUEST, f"{name} is an array", "name one of its jobs")
+        found = await asyncio.to_thread(read_checkpoints, self._paths, details["id"])
+        complete = {each["step"]: each["saved_at"] for each in found["checkpoints"] if each["state"] == "complete"}
+        saved = None if found["is_remote"] or found["trouble"] else complete
+        return {**found, "losses": losses(details["transitions"], await self._steps(details["id"]), saved)}
+
+    async def _steps(self, job_id: str) -> StepRecord:
+        """Recorded steps; none if the controller records no telemetry."""
+        try:
+            series = (await self._service.series(job_scope(job_id), {"statistic": "max"}))["series"]
+        except ApiError:
+            return StepRecord()
+        found = next((each for each in series if each["series"] == "windlass_job_step"), None)
+        return StepRecord(found["times"], [row[0] for row in found["values"]]) if found else StepRecord()
+
     async def _course(self, scope: str, filters: Filters) -> Json:
         hours = _number(filters.get("hours", "1"))
         since = self._service.source.now() - max(1, hours) * 3_600_000
@@ -98,14 +127,24 @@ class PageViews:
         return await asyncio.to_thread(read_log, self._paths, ids[0], attempt, ranks, after)
 
     async def act(self, verb: str, name: str, body: Any) -> Json:
-        """Cancels, suspends or resumes a job."""
-        if verb not in JOB_ACTIONS:
-            raise ApiError(
-                ErrorCode.BAD_REQUEST, f"there is no action {verb[:40]!r}", f"use one of {', '.join(JOB_ACTIONS)}"
-            )
+        """Cancels, suspends or resumes a job, changes its priority, or submits it again after its end."""
         if not isinstance(body, dict):
             raise ApiError(ErrorCode.BAD_REQUEST, "the request is not a JSON object")
-        return await self._actions.act(verb, name, body)
+        if verb in JOB_ACTIONS:
+            return await self._actions.act(verb, name, body)
+        if verb == "priority":
+            return await self._actions.set_priority(name, _priority(body.get("priority")))
+        if verb == "rerun":
+            state = await self._service.lookup.state((await self._service.lookup.ids(name))[0])
+            return {"ids": await self._actions.submit(rerun_request(state))}
+        verbs = ", ".join((*JOB_ACTIONS, "priority", "rerun"))
+        raise ApiError(ErrorCode.BAD_REQUEST, f"there is no action {verb[:40]!r}", f"use one of {verbs}")
+
+
+def _priority(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _MAX_PRIORITY:
+        raise ApiError(ErrorCode.BAD_REQUEST, f"priority is a whole number from -{_MAX_PRIORITY} to {_MAX_PRIORITY}")
+    return value
 
 
 def _number(text: str) -> int:

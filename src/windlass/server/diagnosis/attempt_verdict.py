@@ -18,12 +18,23 @@ def verdict_of(request: EvidenceRequest, diagnose: Callable[[Evidence], Diagnosi
     """Diagnoses the evidence of one attempt."""
     # 1. The cause by the record and the output of the job.
     evidence, gaps = read_evidence(request)
-    untrusted = [log for log in evidence.logs if not log.is_trusted]
-    found = diagnose(replace(evidence, logs=untrusted, has_failed=True))
-    told = _as_told(found, request, _unseen_text([*gaps, *found.unseen]))
+    found = _of_output(evidence, gaps, diagnose)
+    told = _as_told(found, request, _unseen_text(found.unseen))
     # 2. For a bad node: whether evidence that no program can write leads to it as well.
     node = node_to_avoid(told)
     return replace(told, is_confirmed=True) if node and _is_confirmed(node, evidence, diagnose) else told
+
+
+def diagnosis_of(request: EvidenceRequest, diagnose: Callable[[Evidence], Diagnosis]) -> Diagnosis:
+    """Diagnoses the evidence of one attempt, and returns the lines that prove the cause as well."""
+    evidence, gaps = read_evidence(request)
+    return _of_output(evidence, gaps, diagnose)
+
+
+def _of_output(evidence: Evidence, gaps: Sequence[str], diagnose: Callable[[Evidence], Diagnosis]) -> Diagnosis:
+    untrusted = [log for log in evidence.logs if not log.is_trusted]
+    found = diagnose(replace(evidence, logs=untrusted, has_failed=True))
+    return Diagnosis(found.verdict, [*gaps, *found.unseen])
 
 
 def _as_told(found: Diagnosis, request: EvidenceRequest, unseen: str) -> DiagnosedCause:

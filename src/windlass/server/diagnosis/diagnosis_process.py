@@ -8,14 +8,18 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 
 from windlass.core.model.diagnosed_cause import DiagnosedCause
+from windlass.diagnose.diagnosis import Diagnosis
 from windlass.diagnose.failures.secret_masks import mask_secrets
 from windlass.server.diagnosis.evidence_request import EvidenceRequest
 
 _WORKER = ("-m", "windlass.server.diagnosis.worker")
+_EVIDENCE = "--evidence"
+_Answer = TypeVar("_Answer", DiagnosedCause, Diagnosis)
 _MAX_LINE, _MAX_ERROR = 10_000, 300
 """Characters of the last line of errors that are read, and that are shown."""
 _VARIABLES = frozenset({"PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH"})
@@ -40,11 +44,30 @@ async def diagnose_in_process(
     request: EvidenceRequest, limits: ProcessLimits, worker: Sequence[str] = _WORKER
 ) -> DiagnosedCause:
     """Returns the verdict of a process of its own, which is killed if it takes too long. Raises DiagnosisError."""
+    return _decode(await _run(request, limits, (*worker, *_limit_words(limits))), DiagnosedCause)
+
+
+async def find_evidence_in_process(request: EvidenceRequest, limits: ProcessLimits) -> Diagnosis:
+    """Returns the whole diagnosis of such a process, with the lines that prove the cause. Raises DiagnosisError."""
+    return _decode(await _run(request, limits, (*_WORKER, *_limit_words(limits), _EVIDENCE)), Diagnosis)
+
+
+def _limit_words(limits: ProcessLimits) -> tuple[str, str]:
+    return str(limits.memory), str(limits.cpu_s)
+
+
+def _decode(answer: bytes, kind: type[_Answer]) -> _Answer:
+    try:
+        return msgspec.json.decode(answer, type=kind)
+    except msgspec.DecodeError as error:
+        raise DiagnosisError(f"its process printed no verdict ({error})") from None
+
+
+async def _run(request: EvidenceRequest, limits: ProcessLimits, words: Sequence[str]) -> bytes:
+    """Returns what the process prints."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *worker,
-        str(limits.memory),
-        str(limits.cpu_s),
+        *words,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -63,10 +86,7 @@ async def diagnose_in_process(
             await process.wait()
     if process.returncode:
         raise DiagnosisError(_describe_end(process.returncode, errors))
-    try:
-        return msgspec.json.decode(answer, type=DiagnosedCause)
-    except msgspec.DecodeError as error:
-        raise DiagnosisError(f"its process printed no verdict ({error})") from None
+    return answer
 
 
 def _environment() -> dict[str, str]:

@@ -1,5 +1,7 @@
 """The process that diagnoses one attempt: a request on stdin, the verdict on stdout, both JSON.
 
+With `--evidence` as its last argument it prints the whole diagnosis instead, with the lines that prove the cause.
+
 A process of its own keeps the work away from the controller's loop, and the limits of the operating system hold for
 it: CPU time, memory, and the priority below all else on the machine.
 """
@@ -14,9 +16,10 @@ import sys
 import msgspec
 
 from windlass.diagnose.failures.engine import diagnose
-from windlass.server.diagnosis.attempt_verdict import verdict_of
+from windlass.server.diagnosis.attempt_verdict import diagnosis_of, verdict_of
 from windlass.server.diagnosis.evidence_request import EvidenceRequest
 
+_EVIDENCE = "--evidence"
 _NICENESS = 10
 
 
@@ -28,7 +31,8 @@ def main() -> None:
         with contextlib.suppress(ValueError):  # a lower limit holds already
             resource.setrlimit(kind, (limit, limit))
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=EvidenceRequest)
-    sys.stdout.buffer.write(msgspec.json.encode(verdict_of(request, diagnose)))
+    answer = diagnosis_of(request, diagnose) if sys.argv[-1] == _EVIDENCE else verdict_of(request, diagnose)
+    sys.stdout.buffer.write(msgspec.json.encode(answer))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ let current = null;
 let about = { may_act: false };
 let refreshing = false;
 let stale = false;
+let shown = "";
 
 async function show() {
   const found = PAGES.find((page) => page.path.test(location.pathname)) || PAGES[0];
@@ -27,8 +28,21 @@ async function show() {
   const module = await import(`./pages/${page.name}.js`);
   current?.close?.();
   current = module.create({ get, about, argument: argument && decodeURIComponent(argument), go, confirm: confirmDialog, refresh });
+  delete main.dataset.ready; // what is not drawn yet takes no place on the screen
   main.replaceChildren(...current.elements);
+  shown = location.pathname + location.search;
   await refresh();
+  scrollToPart();
+}
+
+// The part of a page that the address names after "#".
+function scrollToPart() {
+  document.getElementById(location.hash.slice(1))?.scrollIntoView();
+}
+
+function onMove() {
+  if (location.pathname + location.search === shown) scrollToPart();
+  else show();
 }
 
 // One refresh at a time: versions that arrive meanwhile cause one more.
@@ -113,7 +127,7 @@ async function begin() {
   nav.append(...PAGES.filter((page) => page.href).map((page) => h("a", { href: page.href, "data-page": page.name }, page.title)));
   document.addEventListener("click", onClick);
   document.addEventListener("keydown", onKey);
-  addEventListener("popstate", show);
+  addEventListener("popstate", onMove);
   document.getElementById("theme").addEventListener("click", switchTheme);
   document.getElementById("help").addEventListener("click", () => helpDialog(PAGES));
   about = await session().catch((error) => { problem(error); return about; });

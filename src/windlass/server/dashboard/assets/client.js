@@ -32,10 +32,10 @@ export async function session() {
   return found;
 }
 
-export async function act(verb, id) {
+export async function act(verb, id, body = {}) {
   const path = `/api/jobs/${id.split("/").map(encodeURIComponent).join("/")}/${verb}`;
   const headers = { "X-Windlass-CSRF": csrf, "Content-Type": "application/json" };
-  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify({ by: "the dashboard" }) });
+  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify({ by: "the dashboard", ...body }) });
   if (!response.ok) throw await errorOf(response);
   return response.json();
 }

@@ -33,6 +33,21 @@ export function facts(pairs) {
     .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
+// A section with a heading whose link names it in the address.
+export function section(id, title, ...children) {
+  return h("section", { id, hidden: true }, h("h2", {}, title, h("a", { class: "anchor", href: `#${id}`, "aria-label": `Link to ${title}` }, "#")), ...children);
+}
+
+// A text field for a filter that is kept in the address.
+export function searchField(parameters, name, label) {
+  return h("input", { type: "search", name, placeholder: label, "aria-label": label, value: parameters.get(name) || "" });
+}
+
+export function choice(label, options, selected, change) {
+  return h("select", { "aria-label": label, on: { change: (event) => change(event.target.value) } },
+    options.map(([value, text]) => h("option", { value, selected: value === selected }, text)));
+}
+
 export function colourOf(index) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--p${((index % 8) + 8) % 8}`).trim();
 }

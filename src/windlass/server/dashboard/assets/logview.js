@@ -79,7 +79,7 @@ export class LogView {
     this.space.style.height = `${this.shown.length * ROW}px`;
     this.box.style.height = `${Math.max(4, Math.min(22, Math.max(this.shown.length, this.lines.length) + 1)) * ROW}px`;
     if (toEnd) this.box.scrollTop = this.space.clientHeight;
-    this.count.textContent = this.shown.length ? `${this.shown.length.toLocaleString("en")} lines` : "No output yet.";
+    this.count.textContent = this.shown.length ? `${this.shown.length.toLocaleString("en")} ${this.shown.length === 1 ? "line" : "lines"}` : "No output yet.";
     this.paint();
   }
 

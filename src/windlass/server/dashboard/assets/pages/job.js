@@ -1,7 +1,10 @@
 import { LineChart } from "../chart.js";
-import { act } from "../client.js";
-import { empty, encodeId, facts, h, jobLink, stateOf } from "../dom.js";
+import { Attempts } from "../attempts.js";
+import { Checkpoints } from "../checkpoints.js";
+import { empty, encodeId, facts, h, jobLink, section, stateOf } from "../dom.js";
+import { Findings } from "../findings.js";
 import { amount, clock, count, duration, gang, measured, starts } from "../format.js";
+import { actionButtons } from "../jobactions.js";
 import { HeatMap } from "../heatmap.js";
 import { LogView } from "../logview.js";
 import { WhatIf } from "../whatif.js";
@@ -10,59 +13,52 @@ import { Table } from "../table.js";
 const CHARTS = [["windlass_job_loss", "Loss"], ["windlass_job_step_seconds", "Step time"], ["windlass_job_samples_per_second", "Samples per second"],
   ["windlass_job_mfu_ratio", "Model FLOPs utilization"], ["windlass_job_memory_bytes", "Peak memory of a rank"]];
 const ENDED = ["Succeeded", "Failed"];
-const ACTIONS = { cancel: "Cancel", suspend: "Suspend", resume: "Resume" };
 
-export function create({ get, about, argument: id, confirm, refresh }) {
+export function create({ get, about, argument: id, confirm, refresh, go }) {
   const head = h("div", { class: "head" }, h("h1", {}, id));
   const summary = h("section");
-  const why = h("section", { hidden: true });
+  const findings = new Findings(id, get);
+  const why = section("why", "Why it waits");
   const supposed = new WhatIf(id, get);
-  const life = h("section");
+  const life = section("life", "Life");
+  const attempts = new Attempts();
+  const checkpoints = new Checkpoints(id, get);
   const charts = new Map();
-  const measuredSection = h("section", { hidden: true }, h("h2", {}, "Course of the run"), h("div", { class: "charts" }));
+  const measuredSection = section("course", "Course of the run", h("div", { class: "charts" }));
   const heat = new HeatMap("Busy time of each rank over time", "s");
-  const heatSection = h("section", { hidden: true }, h("h2", {}, "Busy time by rank"),
+  const heatSection = section("heat", "Busy time by rank",
     h("p", { class: "about" }, "A row is a rank, a column a time; red is slow. Drag to pan, Ctrl and wheel to zoom."), heat.element);
   const ranks = ranksTable();
-  const ranksSection = h("section", { hidden: true }, h("h2", {}, "Ranks"), ranks.element);
+  const ranksSection = section("ranks", "Ranks", ranks.element, h("p", { class: "more" }, ranks.button(`ranks of ${id}`)));
   const log = new LogView(id, get);
-  const logSection = h("section", {}, h("h2", {}, "Output"), log.element);
-  const definition = h("section", {}, h("details", {}, h("summary", {}, "Definition"), h("pre", { class: "scroll" })));
+  const logSection = section("output", "Output", log.element);
+  const definition = section("definition", "Definition", h("details", {}, h("summary", {}, "Show all fields"), h("pre", { class: "scroll", tabindex: "0" })));
+  const parts = [findings.element, why, supposed.element, measuredSection, heatSection, ranksSection, logSection, life, attempts.element,
+    checkpoints.element, definition];
   return {
-    elements: [head, summary, why, supposed.element, life, measuredSection, heatSection, ranksSection, logSection, definition],
+    elements: [head, summary, ...parts],
     close: () => log.close(),
     redraw: () => { for (const chart of charts.values()) chart.draw(); },
     async update() {
       const job = await get(`/api/job/${encodeId(id)}`);
       if (job.members) { showArray(job); return; }
-      head.replaceChildren(h("div", {}, h("h1", {}, job.id), stateOf(job)), h("div", { class: "tools" }, buttons(job)));
+      const actions = about.may_act ? actionButtons(job, { confirm, refresh, go }) : [];
+      head.replaceChildren(h("div", {}, h("h1", {}, job.id), stateOf(job)), h("div", { class: "tools" }, actions));
       summary.replaceChildren(...summarize(job));
-      life.replaceChildren(h("h2", {}, "Life"), ...lifeOf(job));
+      for (const each of [life, logSection, definition]) each.hidden = false;
+      life.replaceChildren(life.firstChild, ...lifeOf(job));
       definition.querySelector("pre").textContent = JSON.stringify(job.spec, null, 2);
+      attempts.update(job);
       showRanks(job);
-      await Promise.all([showWhy(job), showMetrics()]);
+      await Promise.all([showWhy(job), showMetrics(), findings.update(job), checkpoints.update(job)]);
     },
   };
 
   function showArray(job) {
     summary.replaceChildren(h("h2", {}, `An array of ${count(job.members.length, "job")}`),
       h("ul", {}, job.members.map((member) => h("li", {}, jobLink(member.id), " ", stateOf(member)))));
-    for (const each of [why, supposed.element, life, measuredSection, heatSection, ranksSection, logSection, definition]) each.hidden = true;
+    for (const each of parts) each.hidden = true;
     log.close();
-  }
-
-  function buttons(job) {
-    if (!about.may_act || ENDED.includes(job.phase)) return [];
-    return Object.entries(ACTIONS).filter(([verb]) => (verb === "resume") === (job.phase === "Suspended") || verb === "cancel")
-      .map(([verb, name]) => h("button", { type: "button", class: verb === "cancel" ? "danger" : null, on: { click: () => change(verb, name) } }, name));
-  }
-
-  async function change(verb, name) {
-    const detail = { cancel: "Its processes end after their grace period. This cannot be undone.",
-      suspend: "Its processes end, and it waits until it is resumed.", resume: "It goes back into the queue." }[verb];
-    if (!(await confirm(`${name} ${id}?`, detail, name))) return;
-    await act(verb, id);
-    await refresh();
   }
 
   async function showWhy(job) {
@@ -71,7 +67,7 @@ export function create({ get, about, argument: id, confirm, refresh }) {
     if (why.hidden) return;
     supposed.suggest(job);
     const found = await get(`/api/why/${encodeId(id)}`);
-    why.replaceChildren(h("h2", {}, "Why it waits"), ...explanationOf(job, found));
+    why.replaceChildren(why.firstChild, ...explanationOf(job, found));
   }
 
   async function showMetrics() {

@@ -1,0 +1,46 @@
+// Checkpoints of a job, and the work that each failure has cost.
+import { encodeId, h, section } from "./dom.js";
+import { bytes, clock, count, duration } from "./format.js";
+import { Table } from "./table.js";
+
+const PAUSE_MS = 10_000; // between two readings of the folder
+
+export class Checkpoints {
+  constructor(id, get) {
+    this.path = `/api/checkpoints/${encodeId(id)}`;
+    this.get = get;
+    this.about = h("p", { class: "about" });
+    this.saved = new Table([
+      ["Step", (row) => (row.step === null ? "" : String(row.step)), { num: true }], ["State", (row) => row.state],
+      ["Saved", (row) => clock(row.saved_at), { short: true }], ["Size", (row) => bytes(row.size), { num: true }], ["Problem", (row) => row.why],
+    ], (row) => row.folder, "Checkpoints");
+    this.lost = new Table([
+      ["When", (row) => clock(row.at), { short: true }], ["Lost steps", (row) => (row.steps === null ? "unknown" : String(row.steps)), { num: true }],
+      ["Lost time", (row) => (row.time === null ? "unknown" : duration(row.time)), { num: true }], ["Cause", (row) => row.text],
+    ], (row) => `${row.at} ${row.text}`, "Lost work");
+    this.lossTitle = h("h3", {}, "Lost work");
+    this.element = section("checkpoints", "Checkpoints", this.about, this.saved.element, this.lossTitle, this.lost.element);
+    this.at = 0;
+  }
+
+  async update(job) {
+    const ended = ["Succeeded", "Failed"].includes(job.phase);
+    if (!job.attempts || (Date.now() - this.at < PAUSE_MS && !(ended && !this.ended))) return;
+    Object.assign(this, { at: Date.now(), ended });
+    let found;
+    try { found = await this.get(this.path); } catch { return; }
+    this.element.hidden = !found.checkpoints.length && !found.losses.length;
+    this.saved.update(found.checkpoints);
+    this.saved.element.hidden = !found.checkpoints.length;
+    this.lost.update(found.losses);
+    for (const each of [this.lossTitle, this.lost.element]) each.hidden = !found.losses.length;
+    this.about.textContent = explanation(found);
+  }
+}
+
+function explanation(found) {
+  if (found.trouble) return found.trouble;
+  if (found.is_remote) return `They are in ${found.place}: windlass checkpoint ls ${found.place}`;
+  if (!found.checkpoints.length) return "None is in the folder of the job. A script that names another folder keeps them there.";
+  return `${count(found.checkpoints.length, "checkpoint")} in ${found.place}`;
+}
