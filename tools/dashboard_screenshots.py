@@ -25,7 +25,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 WINDLASS = Path(sys.executable).with_name("windlass")
 PAGES = {
     "overview": "/",
-    "queue": "/queue",
+    "queue": "/queue?why=pretrain-6",
     "nodes": "/nodes",
     "share": "/share",
     "history": "/history",

@@ -12,7 +12,7 @@ from terminal import ok
 
 import strays
 
-PAGES = ("/", "/queue", "/nodes", "/share", "/history")
+PAGES = ("/", "/queue?why=waiter-3", "/nodes", "/share", "/history")
 TRAINING = """
 import time
 import torch
@@ -145,6 +145,28 @@ def test_a_what_if_is_answered_by_the_scheduler(visit: Callable[..., Visit]):
     assert signed_in.trouble.pop().endswith("422 (Unprocessable Entity)")  # the browser's note of the refusal
 
 
+def test_the_queue_explains_a_job_and_answers_a_suggestion(visit: Callable[..., Visit]):
+    page = visit().see("/queue")
+    page.get_by_role("button", name="Why waiter-3 waits").click()
+    why = page.locator("#why")
+    why.get_by_role("link", name="holder-2").wait_for()
+    why.get_by_role("button", name="1 instead of 3 replicas").click()
+    why.get_by_text("It would start now.").wait_for()
+    assert "why=waiter-3" in page.url
+
+
+def test_the_time_axis_shows_runs_expected_starts_and_reservations(visit: Callable[..., Visit], daemon: Path):
+    ok(daemon, "reserve", "works", "-N", "1", "--from", "3h", "--for", "1h", "--maintenance")
+    page = visit().see("/queue#time")
+    axis = page.locator("#time")
+    axis.get_by_role("img", name="waiter-3 expected to run from").wait_for()
+    assert axis.get_by_role("img", name="holder-2 runs until").is_visible()
+    assert axis.get_by_role("img", name="works reserved from").is_visible()
+    axis.get_by_text("As a table").click()
+    assert axis.get_by_role("cell", name="maintenance").is_visible()
+    ok(daemon, "reserve", "works", "--delete")
+
+
 def test_a_finished_run_shows_its_course_and_its_ranks(visit: Callable[..., Visit]):
     page = visit().see("/jobs/lesson-1")
     page.get_by_role("heading", name="Busy time by rank").wait_for()
@@ -236,7 +258,7 @@ def test_a_reader_has_no_buttons_and_an_actor_is_asked_first(visit: Callable[...
 def test_keys_lead_through_the_pages(visit: Callable[..., Visit]):
     page = visit().see("/")
     page.keyboard.press("q")
-    page.get_by_role("link", name="holder-2").wait_for()
+    page.get_by_role("link", name="holder-2").first.wait_for()
     page.keyboard.press("j")
     assert page.evaluate("document.activeElement.getAttribute('href')").startswith("/jobs/")
     page.keyboard.press("?")

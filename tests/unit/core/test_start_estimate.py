@@ -1,6 +1,6 @@
 from gangs import demand, ledger_of, nodes, running, waiting
 
-from windlass.core.explain.start_estimate import expected_start
+from windlass.core.explain.start_estimate import expected_start, expected_starts
 
 
 def expected(number, *gangs, machines=2, now=0):
@@ -17,6 +17,14 @@ def test_gangs_ahead_run_first():
         *(waiting(number, demand(2, 8), **whole) for number in (2, 3, 4)),
     ]
     assert [expected(number, *gangs) for number in (2, 3, 4)] == [40, 140, 240]
+
+
+def test_all_starts_are_in_order_of_time_with_their_nodes():
+    gangs = [running(1, {"n1": 8, "n2": 8}, ends_by=40), *(waiting(n, demand(2, 8), walltime=100) for n in (2, 3, 4))]
+    snapshot = ledger_of(nodes(2), *gangs).snapshot()
+    starts = expected_starts(snapshot, 0, most=2)
+    assert [(start.job_id, start.at) for start in starts] == [("j-2", 40), ("j-3", 140)]
+    assert starts[0].placement.distinct() == ("n1", "n2")
 
 
 def test_no_start_is_expected_behind_a_gang_without_a_walltime():

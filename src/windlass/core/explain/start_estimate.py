@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
@@ -25,17 +27,43 @@ def expected_start(snapshot: Snapshot, gang: PendingGang, now: int) -> int | Non
     """
     if gang.waits_for or gang.hold:
         return None
+    return next((at for at, plan in _future_plans(snapshot, now) if gang.id in _admitted(plan)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedStart:
+    """A start that the lookahead has made: at `at` (ms), on `placement`."""
+
+    job_id: str
+    at: int
+    placement: Placement
+
+
+def expected_starts(snapshot: Snapshot, now: int, most: int) -> list[ExpectedStart]:
+    """Returns the first `most` starts of waiting gangs that `expected_start` is about, in order of time."""
+    starts = (
+        ExpectedStart(admission.job_id, at, admission.placement)
+        for at, plan in _future_plans(snapshot, now)
+        for admission in plan.admissions
+    )
+    return list(islice(starts, most))
+
+
+def _future_plans(snapshot: Snapshot, now: int) -> Iterator[tuple[int, Plan]]:
+    """Yields the plan of each time at which anything changes, until nothing does or the work is too much."""
     lookahead = _Lookahead(snapshot, now)
     for _ in range(1 + _MAX_CLASSES // (1 + len(snapshot.classes))):
         # 1. starts and stops at this time
         plan = schedule(lookahead.ledger.snapshot(), lookahead.now)
-        if any(admission.job_id == gang.id for admission in plan.admissions):
-            return lookahead.now
+        yield lookahead.now, plan
         lookahead.carry_out(plan)
         # 2. on to the next time at which anything changes
         if not lookahead.advance(plan.due):
-            return None
-    return None
+            return
+
+
+def _admitted(plan: Plan) -> set[str]:
+    return {admission.job_id for admission in plan.admissions}
 
 
 class _Lookahead:

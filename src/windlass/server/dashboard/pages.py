@@ -16,6 +16,7 @@ from windlass.server.dashboard.job_checkpoints import read_checkpoints
 from windlass.server.dashboard.log_view import read_log
 from windlass.server.dashboard.lost_work import StepRecord, losses
 from windlass.server.dashboard.overview import RECENT_MS, overview
+from windlass.server.dashboard.time_axis import time_axis
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.rerun import rerun_request
 from windlass.server.service import Service
@@ -26,6 +27,8 @@ Filters = Mapping[str, str]
 _MAX_ROWS = "200"
 _HISTORY_ROWS = "500"
 _MAX_DIGITS = 16
+_AXIS_MS = 5_000
+"""Time for which a time axis is kept: with many jobs it takes a second to compute."""
 _MAX_PRIORITY = 1_000_000
 
 
@@ -35,6 +38,7 @@ class PageViews:
     def __init__(self, service: Service, controller: Controller, actions: Actions, paths: StatePaths) -> None:
         self._service, self._controller, self._actions, self._paths = service, controller, actions, paths
         self._findings = JobFindings(paths)
+        self._axis: Json | None = None
 
     def about(self) -> Json:
         """Version and cluster, for the head of every page."""
@@ -46,6 +50,7 @@ class PageViews:
         of_all: dict[str, Callable[[], Awaitable[Any]]] = {
             "overview": self._overview,
             "queue": partial(self._queue, filters),
+            "time_axis": self._time_axis,
             "nodes": self._nodes,
             "share": self._share,
             "history": partial(self._history, filters),
@@ -73,6 +78,13 @@ class PageViews:
     async def _queue(self, filters: Filters) -> Json:
         rows, total = await self._service.job_page({"limit": _MAX_ROWS, **filters, "progress": "1"})
         return {"jobs": rows, "total": total, "now": self._service.source.now()}
+
+    async def _time_axis(self) -> Json:
+        now = self._service.source.now()
+        if self._axis is None or not 0 <= now - self._axis["now"] < _AXIS_MS:
+            snapshot, order = self._controller.snapshot(), tuple(self._controller.plan.order)
+            self._axis = await asyncio.to_thread(time_axis, snapshot, order, now)
+        return self._axis
 
     async def _nodes(self) -> Json:
         return {"nodes": self._service.nodes(), "now": self._service.source.now()}

@@ -106,12 +106,18 @@ function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
   const page = PAGES.find((each) => each.key === event.key);
   if (page) go(page.href);
-  else if (event.key === "?") helpDialog(PAGES);
+  else if (current?.keys?.[event.key]) current.keys[event.key].act();
+  else if (event.key === "?") help();
   else if (event.key === "t") switchTheme();
   else if (event.key === "/") main.querySelector("input[type=search]")?.focus();
   else if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
   else return;
   event.preventDefault();
+}
+
+function help() {
+  helpDialog([...PAGES.filter((page) => page.key).map((page) => [page.key, page.title]),
+    ...Object.entries(current?.keys ?? {}).map(([key, { text }]) => [key, text])]);
 }
 
 function step(by) {
@@ -129,7 +135,7 @@ async function begin() {
   document.addEventListener("keydown", onKey);
   addEventListener("popstate", onMove);
   document.getElementById("theme").addEventListener("click", switchTheme);
-  document.getElementById("help").addEventListener("click", () => helpDialog(PAGES));
+  document.getElementById("help").addEventListener("click", help);
   about = await session().catch((error) => { problem(error); return about; });
   await show();
   follow(() => { if (!document.hidden) refresh(); else stale = true; }, connected);

@@ -16,8 +16,9 @@ export function confirmDialog(question, detail, action, input = null) {
   });
 }
 
-export function helpDialog(pages) {
-  const keys = [...pages.filter((page) => page.key).map((page) => [page.key, page.title]), ["/", "Search"], ["j  k", "Next and previous job"],
+// keys: those of pages, and of the present page, as [key, text].
+export function helpDialog(ofPages) {
+  const keys = [...ofPages, ["/", "Search"], ["j  k", "Next and previous job"],
     ["t", "Dark or light"], ["?", "This list"]];
   const close = h("button", { type: "button", on: { click: () => dialog.close() } }, "Close");
   dialog.replaceChildren(h("h2", {}, "Keys"),

@@ -10,15 +10,24 @@ export class WhatIf {
     this.path = `/api/why/${encodeId(id)}`;
     this.get = get;
     this.inputs = new Map(FIELDS.map(([name, label, type]) => [name, h("input", { type, name, "aria-label": label, min: type === "number" ? "0" : null, on: { input: () => this.ask() } })]));
+    this.suggestions = h("p", { class: "suggestions" });
     this.answer = h("p", { role: "status" }, "Change a field to see when it would start.");
     this.element = h("section", { hidden: true }, h("h2", {}, "What if it asked for something else?"),
-      h("div", { class: "fields" }, FIELDS.map(([name, label]) => h("label", {}, label, this.inputs.get(name)))), this.answer);
+      h("div", { class: "fields" }, FIELDS.map(([name, label]) => h("label", {}, label, this.inputs.get(name)))), this.suggestions, this.answer);
   }
 
   suggest(job) {
     const requested = { nodes: job.replicas, gpus: job.request.gpu ? Math.round(job.request.gpu / job.replicas) : "", queue: job.queue,
       gpu_type: job.gpu_types.join(","), time: job.walltime ? `${Math.round(job.walltime / 60000)}m` : "none" };
     for (const [name, input] of this.inputs) input.placeholder = String(requested[name]);
+    if (this.id === job.id) return;
+    this.id = job.id;
+    this.suggestions.replaceChildren(...suggestionsFor(job).map(([text, changes]) => h("button", { type: "button", on: { click: () => this.fill(changes) } }, text)));
+  }
+
+  fill(changes) {
+    for (const [name, input] of this.inputs) input.value = changes[name] ?? "";
+    this.show();
   }
 
   ask() {
@@ -40,4 +49,12 @@ export class WhatIf {
       this.answer.textContent = error.message;
     }
   }
+}
+
+function suggestionsFor(job) {
+  const half = Math.floor(job.replicas / 2);
+  return [
+    ...(half ? [[`${half} instead of ${job.replicas} replicas`, { nodes: half }]] : []),
+    ...(job.walltime ? [["half the time", { time: `${Math.max(1, Math.round(job.walltime / 120_000))}m` }]] : [["a time limit of 1 h", { time: "1h" }]]),
+  ];
 }

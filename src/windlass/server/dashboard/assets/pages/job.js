@@ -2,8 +2,9 @@ import { LineChart } from "../chart.js";
 import { Attempts } from "../attempts.js";
 import { Checkpoints } from "../checkpoints.js";
 import { empty, encodeId, facts, h, jobLink, section, stateOf } from "../dom.js";
+import { explanationOf } from "../explanation.js";
 import { Findings } from "../findings.js";
-import { amount, clock, count, duration, gang, measured, starts } from "../format.js";
+import { amount, clock, count, duration, gang, measured } from "../format.js";
 import { actionButtons } from "../jobactions.js";
 import { HeatMap } from "../heatmap.js";
 import { LogView } from "../logview.js";
@@ -67,7 +68,7 @@ export function create({ get, about, argument: id, confirm, refresh, go }) {
     if (why.hidden) return;
     supposed.suggest(job);
     const found = await get(`/api/why/${encodeId(id)}`);
-    why.replaceChildren(why.firstChild, ...explanationOf(job, found));
+    why.replaceChildren(why.firstChild, ...explanationOf({ ...job, now: found.now }, found));
   }
 
   async function showMetrics() {
@@ -129,29 +130,6 @@ function lifeOf(job) {
     return h("div", { class: "line" }, h("time", {}, clock(each.at)),
       h("span", {}, h("b", {}, each.after), after, each.message && each.message !== each.after ? `: ${each.message}` : ""));
   });
-}
-
-function explanationOf(job, found) {
-  const all = found.explanation;
-  const parts = [h("p", {}, h("b", {}, job.position ? `Position ${job.position}: ` : ""), job.message, job.reason ? ` (${job.reason})` : "")];
-  const when = starts(job, job.now) || (all?.expected ? `in ${duration(Math.max(0, all.expected - job.now))} (expected)` : "");
-  parts.push(h("p", {}, when ? `Starts ${when}.` : "Its start is unknown: the jobs before it have no time limit."));
-  if (!all) return parts;
-  if (all.never) parts.push(h("p", { class: "finding" }, all.never));
-  if (all.would_start.length) parts.push(h("p", {}, `Would start now with: ${all.would_start.map((each) => each.change).join("; ")}`));
-  if (all.frees.length) {
-    const table = new Table([["Holds what it needs", (row) => jobLink(row.job_id)],
-      ["Amount", (row) => amount(all.resource, row.amount), { num: true }],
-      ["Ends", (row) => (row.ends_by ? `in ${duration(Math.max(0, row.ends_by - job.now))}` : "has no time limit"), { num: true }]], (row) => row.job_id, "Jobs that hold what it needs");
-    table.update(all.frees);
-    parts.push(table.element);
-  }
-  const table = new Table([["Node", (row) => row.node], ["Free", (row) => `${amount(all.resource, row.free)} of ${amount(all.resource, row.capacity)}`, { num: true }],
-    ["Replicas that fit", (row) => String(row.fits), { num: true }],
-    ["Reason", (row) => row.cause || (row.held_for ? `kept for ${row.held_for}` : "")]], (row) => row.node, "Nodes");
-  table.update(all.nodes.slice(0, 100));
-  if (all.resource) parts.push(table.element);
-  return parts;
 }
 
 function ranksTable() {

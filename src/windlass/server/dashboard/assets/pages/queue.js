@@ -1,8 +1,12 @@
-import { empty, h, jobLink, stateOf } from "../dom.js";
+import { empty, encodeId, h, jobLink, section as partOf, stateOf } from "../dom.js";
+import { explanationOf } from "../explanation.js";
 import { count, duration, gang, starts, trimmed } from "../format.js";
 import { Table } from "../table.js";
+import { TimeAxis } from "../timeaxis.js";
+import { WhatIf } from "../whatif.js";
 
 const STEP = 100;
+const AXIS_MS = 5_000; // between two computations of expected starts
 
 export function create({ get, go }) {
   const parameters = new URLSearchParams(location.search);
@@ -17,6 +21,7 @@ export function create({ get, go }) {
     ["Gang", gang, { num: true }],
     ["For", (row) => duration(now - (row.running_since || row.queued_at || row.created_at)), { num: true }],
     ["Starts", (row) => starts(row, now), { short: true }],
+    ["Why", (row) => (row.phase === "Queued" ? h("button", { type: "button", class: "small", "aria-label": `Why ${row.id} waits`, on: { click: () => explain(row.id) } }, "why") : ""), { csv: () => "" }],
     ["Nodes, progress or reason", (row) => (row.phase === "Queued" ? `${row.message}${row.reason ? ` (${row.reason})` : ""}` : progress(row))],
   ], (row) => row.id, "Running and waiting jobs");
   table.always = true; // durations grow
@@ -28,27 +33,69 @@ export function create({ get, go }) {
     for (const [name, value] of [["search", search.value], ["phase", phase.value]]) {
       if (value) parameters.set(name, value); else parameters.delete(name);
     }
-    history.replaceState(null, "", `/queue${parameters.size ? `?${parameters}` : ""}`);
+    store();
     page.update();
   };
+  const store = () => history.replaceState(null, "", `/queue${parameters.size ? `?${parameters}` : ""}`);
   search.addEventListener("input", change);
   phase.addEventListener("change", change);
   const more = h("p", { class: "more" }, h("button", { type: "button", on: { click: () => { limit += STEP; page.update(); } } }, "Show more"));
   const total = h("p", { class: "about", role: "status" });
   const section = h("section", {}, table.element, more);
+  const why = partOf("why", "Why it waits");
+  const axis = new TimeAxis();
+  const axisSection = partOf("time", "Runs, expected starts and reservations", axis.element);
+  let supposed = null;
+  let axisAt = 0;
   const page = {
-    elements: [h("div", { class: "head" }, h("div", {}, h("h1", {}, "Queue"), total), h("div", { class: "tools" }, search, phase, table.button("queue"))), section],
+    keys: { w: { text: "Why the chosen job waits", act: () => explain(document.activeElement.closest("tr")?.querySelector("a")?.textContent) } },
+    elements: [h("div", { class: "head" }, h("div", {}, h("h1", {}, "Queue"), total), h("div", { class: "tools" }, search, phase, table.button("queue"))), section, why, axisSection],
     async update() {
-      const found = await get(`/api/queue?${new URLSearchParams([...parameters, ["limit", String(limit)]])}`);
+      const found = await get(`/api/queue?${new URLSearchParams([...[...parameters].filter(([name]) => name !== "why"), ["limit", String(limit)]])}`);
       now = found.now;
       table.update(found.jobs);
       total.textContent = `${count(found.total, "job")}${parameters.get("queue") ? ` in ${parameters.get("queue")}` : ""}`;
       more.hidden = found.total <= found.jobs.length;
       section.querySelector(".empty")?.remove();
       table.element.hidden = !found.total;
-      if (!found.total) section.append(empty("No such job waits or runs.", "windlass submit -N 2 -- python train.py"));
+      if (!found.total) section.append(empty(parameters.size ? "No running or waiting job matches these filters." : "No job waits or runs. One is submitted by:", "windlass submit -N 2 -- python train.py"));
+      await Promise.all([showWhy(), showAxis()]);
     },
   };
+
+  async function explain(id) {
+    if (!id) return;
+    parameters.set("why", id);
+    store();
+    await showWhy();
+    why.scrollIntoView({ block: "nearest" });
+    why.querySelector("input")?.focus();
+  }
+
+  async function showWhy() {
+    const id = parameters.get("why");
+    if (!id) return;
+    const found = await get(`/api/why/${encodeId(id)}`);
+    why.hidden = !found.explanation;
+    if (why.hidden) return;
+    if (supposed?.of !== id) supposed = Object.assign(new WhatIf(id, get), { of: id });
+    supposed.suggest(found.job);
+    supposed.element.hidden = false;
+    const close = h("button", { type: "button", class: "small", on: { click: () => { parameters.delete("why"); store(); why.hidden = true; } } }, "close");
+    const head = h("p", { class: "spread" }, jobLink(id), close);
+    const parts = h("div", { class: "explained" }, head, explanationOf({ ...found.job, now: found.now }, found));
+    if (why.contains(supposed.element)) why.querySelector(".explained").replaceWith(parts);
+    else why.replaceChildren(why.firstChild, parts, supposed.element);
+  }
+
+  async function showAxis() {
+    if (Date.now() - axisAt < AXIS_MS) return;
+    axisAt = Date.now();
+    const found = await get("/api/time_axis");
+    axisSection.hidden = !found.rows.length;
+    axis.update(found);
+  }
+
   return page;
 }
 
