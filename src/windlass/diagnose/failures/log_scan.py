@@ -28,6 +28,10 @@ _TIME_SEARCH = 200
 _TAIL_BYTES = 4096
 _END_BYTES = 1 << 17
 """End of a log in which the last line of each rank is looked for."""
+_LINES_OF_ONE_RANK = 100
+"""Lines at the end of a log without a second rank after which no more ranks are looked for."""
+_LINES_OF_PROGRESS = 2
+"""Lines of progress after a fact that show that the rank has gone on."""
 _TRACEBACK = b"Traceback (most recent call last)"
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[()][A-Z0-9])")
 _ESCAPED_QUOTE = re.compile(rb'\\{1,16}"')
@@ -130,22 +134,33 @@ class _Scan:
         return replace(origin, rank=known[0] if known else None, node=given.node or origin.node or source.node)
 
     def note_last_lines(self, end: bytes) -> None:
-        """Notes the last line of each rank in the end of the log."""
-        for _, line in _lines(clean_text(end), 1):
-            text = line.decode("utf-8", "replace")
-            rank = self._origin(text).rank
-            if rank is not None and text.strip():
-                self.found.last_lines[rank] = text.strip()
-                self.found.ranks.add(rank)
+        """Notes the last line of each rank in the end of the log, of which little is read if it is one rank's."""
+        last = self.found.last_lines
+        for count, (_, line) in enumerate(reversed([*_lines(clean_text(end), 1)])):
+            if count > _LINES_OF_ONE_RANK and len(last) <= 1:
+                break
+            text = line.decode("utf-8", "replace").strip()
+            if text and (rank := self._origin(text).rank) is not None:
+                last.setdefault(rank, text)
+        self.found.ranks |= last.keys()
 
     def _note_progress(self, text: bytes, first_line: int) -> None:
-        for number, line in progress_lines(text, first_line):
+        """Notes the latest lines of progress, back to those that show of every rank that it has gone on."""
+        after: dict[int | None, list[int]] = {}
+        for number, line in reversed(progress_lines(text, first_line)):
+            if not self.open or number <= min(self.open.values()):
+                break
             rank = self._origin(line.decode("utf-8", "replace")).rank
-            if number > self.open.get(rank, number):
-                latest = self.found.progress.setdefault(rank, deque(maxlen=2))
-                latest.append(number)
-                if len(latest) == 2 and latest[0] > self.open[rank]:
-                    del self.open[rank]
+            if number <= self.open.get(rank, number):
+                continue
+            after.setdefault(rank, []).insert(0, number)
+            if len(after[rank]) == _LINES_OF_PROGRESS:
+                del self.open[rank]
+        for rank, numbers in after.items():
+            latest = self.found.progress.setdefault(rank, deque(maxlen=_LINES_OF_PROGRESS))
+            latest.extend(numbers)
+            if rank in self.open and len(latest) == _LINES_OF_PROGRESS and latest[0] > self.open[rank]:
+                del self.open[rank]
 
 
 def scan_log(source: LogSource, report_bytes: Callable[[int], object] = int) -> LogFindings:

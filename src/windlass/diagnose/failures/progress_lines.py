@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import re2
@@ -13,20 +12,21 @@ _SAVED = rb"\bsaved (?:the )?(?:model|checkpoint)\b"
 _RETRY = rb"\bretrying with\b"
 _PROGRESS: Any = re2.compile(rb"(?im)^.*(?:" + b"|".join((_COUNTED, _SPEED, _SAVED, _RETRY)) + rb").*$")
 _PROBLEM: Any = re2.compile(rb"(?i)error|exception|fail|abort|traceback|terminat|timed? ?out|\bnan\b|rank\d* .*killed")
-_SEARCHED_BYTES = 1 << 15
+_SEARCHED_BYTES = 1 << 13
 """End of a block in which progress is looked for."""
 
 
-def progress_lines(text: bytes, first: int) -> Iterator[tuple[int, bytes]]:
-    """Yields number and text of the lines at the end of a block that report progress.
+def progress_lines(text: bytes, first: int) -> list[tuple[int, bytes]]:
+    """Returns number and text of the lines at the end of a block that report progress.
 
     `first`: number of the first line of the block.
     """
     start = max(0, len(text) - _SEARCHED_BYTES)
     first += text.count(b"\n", 0, start)
-    text, position = text[start:], 0
+    text, position, found = text[start:], 0, []
     for match in _PROGRESS.finditer(text):
         first += text.count(b"\n", position, match.start())
         position = match.start()
         if not _PROBLEM.search(match.group()):
-            yield first, match.group()
+            found.append((first, match.group()))
+    return found
