@@ -17,6 +17,7 @@ from windlass.cli.target import NoColorOption, StateOption, state_folder, uses_c
 from windlass.cli.terminal.formatting import format_time, pluralize
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, show
 from windlass.cli.terminal.progress import ProgressBar
+from windlass.cli.verb_group import verb_group
 from windlass.train.checkpoint.store.folder_storage import FolderStorage
 from windlass.train.checkpoint.store.inventory import (
     CheckpointEntry,
@@ -34,12 +35,8 @@ from windlass.train.checkpoint.store.storage import StorageBackend, open_storage
 from windlass.train.checkpoint.store.verification import FileProblem, verify_files
 
 Row = dict[str, Any]
-checkpoint = typer.Typer(
-    help="Checkpoints of a run: list them, verify every byte, remove old ones, export one as a single file.",
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+checkpoint = verb_group(
+    "Checkpoints of a run: list them, verify every byte, remove old ones, export one as a single file."
 )
 PlaceArgument = Annotated[
     str,

@@ -19,6 +19,7 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.target import NamespaceOption as JobNamespaceOption
 from windlass.cli.target import OnOption, StateOption, record_source, warn_if_offline
 from windlass.cli.terminal.report_format import ReportFormat, ReportFormatOption, print_report
+from windlass.cli.verb_group import verb_group
 from windlass.cli.verbs.operator_run import ContextOption, KubeconfigOption, access_to
 from windlass.diagnose.host.checklist import check_host
 from windlass.diagnose.host.readers.files import is_machine
@@ -42,13 +43,9 @@ class _ChecksOrLogs(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-doctor = typer.Typer(
+doctor = verb_group(
+    "Find out why a job failed, or what is wrong, and print the fix.",
     cls=_ChecksOrLogs,
-    help="Find out why a job failed, or what is wrong, and print the fix.",
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
     subcommand_metavar="JOB | FILE... | - | COMMAND [ARGS]...",
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ import typer
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.terminal.output import as_json, as_yaml
+from windlass.cli.verb_group import verb_group
 from windlass.hardware.sharing.plan import SharingPlan, plan_sharing
 from windlass.hardware.sharing.render.files import rendered_files
 from windlass.hardware.sharing.report import markdown_sharing_plan, plain_sharing_plan, text_sharing_plan
@@ -19,13 +21,7 @@ from windlass.wire import escape_controls
 
 _STDOUT = "-"
 
-gpu = typer.Typer(
-    help="Plan how workloads share GPUs.",
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+gpu = verb_group("Plan how workloads share GPUs.")
 
 
 class _Form(StrEnum):
@@ -54,7 +50,10 @@ def plan(
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the arrivals. Default: 0.")] = None,
     render: Annotated[
-        str, typer.Option("--render", metavar="DIR", help="Write the configuration files there; - prints them.")
+        str,
+        typer.Option(
+            "--render", metavar="DIR", help="Write the configuration files there instead of the report; - prints them."
+        ),
     ] = "",
     output: Annotated[_Form, typer.Option("-o", "--output", help="Output format.")] = _Form.TEXT,
 ) -> int:
@@ -69,13 +68,16 @@ def plan(
         raise UsageError("--seed belongs to --pool and --workload; write seed into the file")
     request = load_request(file) if file else request_of_options(pool or [], workload or [], seed or 0)
     made = plan_sharing(request)
+    files = rendered_files(made) if render else {}
+    is_refused = any(each.refused for each in made.workloads)
     if render == _STDOUT:
-        print(_one_text(rendered_files(made)), end="")
-    else:
+        print(_one_text(files), end="")
+    elif not render or is_refused or output is not _Form.TEXT:
         _print_plan(made, output)
     if render not in ("", _STDOUT):
-        _write_files(Path(render), rendered_files(made))
-    return ExitCode.FAILED if any(each.refused for each in made.workloads) else ExitCode.OK
+        _write_files(Path(render), files)
+        print(f"wrote {', '.join(sorted(files))} to {render}", file=sys.stderr)
+    return ExitCode.FAILED if is_refused else ExitCode.OK
 
 
 def _print_plan(made: SharingPlan, output: _Form) -> None:

@@ -16,18 +16,13 @@ from windlass.cli.options import ClusterOption, refuse_local_cluster_options, re
 from windlass.cli.target import NamespaceOption, NoColorOption, OnOption, StateOption, resolve_context, state_folder
 from windlass.cli.terminal.output import as_json
 from windlass.cli.terminal.screen import Screen
+from windlass.cli.verb_group import verb_group
 from windlass.diagnose.network.charts import csv_text, plain_sweep, report_lines, svg
 from windlass.diagnose.network.measurements import Sweep, read_sweep
 from windlass.diagnose.network.verdict import judge_sweep
 from windlass.jobs.syntax.text import read_text
 
-network = typer.Typer(
-    help="Measure the network between nodes.",
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+network = verb_group("Measure the network between nodes.")
 _CPU_SIZES, _GPU_SIZES = "1Ki,16Ki,256Ki,1Mi,4Mi", "1Ki,64Ki,1Mi,16Mi,64Mi,256Mi"
 _MAX_BYTES, _MAX_SIZES = 2**33, 32
 _UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}

@@ -14,6 +14,7 @@ from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.target import NoColorOption, uses_color
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, show
+from windlass.cli.verb_group import verb_group
 from windlass.cli.verbs.operator_run import (
     ContextOption,
     CordonOption,
@@ -40,13 +41,7 @@ if TYPE_CHECKING:
     from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 T = TypeVar("T")
-operator = typer.Typer(
-    help="Run the operator, or install it in a cluster, check it, uninstall it.",
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+operator = verb_group("Run the operator, or install it in a cluster, check it, uninstall it.")
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 _CHECKED = Listing(
     (

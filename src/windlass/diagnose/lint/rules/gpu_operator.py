@@ -207,11 +207,15 @@ def mig_profile_malformed(document: Document) -> Iterator[Hit]:
 def mig_devices_exceed_gpu(document: Document) -> Iterator[Hit]:
     """A GPU has seven compute slices; mig-parted fails and leaves the node without devices."""
     for layout in _layouts(document):
-        devices = layout["mig-devices"]
-        sizes = [(_PROFILE.fullmatch(name), count.number or 0) for name, count in devices.fields.items()]
-        slices = sum(int(found[1]) * count for found, count in sizes if found)
+        slices = sum(size * count for size, count in _devices(layout))
         if slices > _SLICES_OF_GPU:
-            yield devices.hit(f"the devices have {slices} compute slices")
+            yield layout["mig-devices"].hit(f"the devices have {slices} compute slices")
+
+
+def _devices(layout: Value) -> list[tuple[int, int]]:
+    """Compute slices and number of the devices of each profile of a layout."""
+    found = ((_PROFILE.fullmatch(name), count) for name, count in layout["mig-devices"].fields.items())
+    return [(int(profile[1]), count.number or 0) for profile, count in found if profile]
 
 
 @rule(
@@ -224,9 +228,11 @@ def mig_devices_exceed_gpu(document: Document) -> Iterator[Hit]:
 def mig_layout_impossible(document: Document) -> Iterator[Hit]:
     """Devices begin at certain slices of the memory: no GPU has room for these together, so mig-parted fails."""
     for layout in _layouts(document):
-        found = [(_PROFILE.fullmatch(name), count) for name, count in layout["mig-devices"].fields.items()]
-        sizes = [int(each[1]) for each, count in found if each for _ in range(min(count.number or 0, _SLICES_OF_GPU))]
-        if 0 < sum(sizes) <= _SLICES_OF_GPU and not _is_placed(sorted(sizes, reverse=True), _MEMORY_SLICES):
+        devices = _devices(layout)
+        if not 0 < sum(size * count for size, count in devices) <= _SLICES_OF_GPU:
+            continue
+        sizes = sorted((size for size, count in devices for _ in range(count)), reverse=True)
+        if not _is_placed(sizes, _MEMORY_SLICES):
             yield layout["mig-devices"].hit(f"devices of {', '.join(map(str, sizes))} slices find no places together")
 
 
