@@ -122,12 +122,12 @@ def _costlier(request: SharingRequest, workload: Workload, option: UseOption, po
     pool = request.pools[option.pool]
     own = _taken_text(workload, pool, option.use, workload.number)
     chosen = [_taken_text(workload, request.pools[each.option.pool], each.use, each.number) for each in pods]
-    text = f"is right too; alone, {workload.number} pods take {own}, by the chosen use {' and '.join(chosen)}"
+    text = f"meets every limit too; without other workloads its pods take {own} so, {' and '.join(chosen)} as chosen"
     return Rejection(workload.name, pool.name, str(option.use), Cause.COST, text)
 
 
 def _taken_text(workload: Workload, pool: Pool, use: Use, number: int) -> str:
-    return f"{taken_gpus(workload, pool, use, number):,.4g} × {pool.gpu.name}"
+    return f"{taken_gpus(workload, pool, use, number):,.4g} {pool.gpu.name}"
 
 
 def taken_gpus(workload: Workload, pool: Pool, use: Use, number: int) -> float:
@@ -139,7 +139,8 @@ def taken_gpus(workload: Workload, pool: Pool, use: Use, number: int) -> float:
 
 def _no_room(request: SharingRequest, workload: Workload, option: UseOption, refused: int) -> Rejection:
     pool = request.pools[option.pool]
-    text = f"{refused} of {workload.number} pods find no free GPUs on the {pool.nodes} nodes; add nodes to the pool"
+    nodes = f"{pool.nodes} node{'s' * (pool.nodes != 1)}"
+    text = f"{refused} of {workload.number} pods find no free GPUs on the {nodes}; add nodes to the pool"
     return Rejection(workload.name, pool.name, str(option.use), Cause.CAPACITY, text)
 
 

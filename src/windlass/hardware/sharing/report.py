@@ -121,8 +121,9 @@ def markdown_sharing_plan(plan: SharingPlan) -> list[str]:
 
 def _pool_line(plan: PoolPlan) -> str:
     pool, forecast = plan.pool, plan.forecast
+    nodes = f"{pool.nodes} node{'s' * (pool.nodes != 1)}"
     return (
-        f"pool {pool.name}: {pool.nodes} nodes × {pool.gpus} {pool.gpu.name}; {forecast.gpus_in_use} of "
+        f"pool {pool.name}: {nodes} × {pool.gpus} {pool.gpu.name}; {forecast.gpus_in_use} of "
         f"{pool.nodes * pool.gpus} GPUs in use, with {forecast.utilisation:.0%} of their compute"
     )
 

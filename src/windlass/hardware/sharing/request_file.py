@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,21 @@ _MOST_POOLS, _MOST_WORKLOADS = 16, 64
 _LONGEST_TRACE_S = 1e9
 _DEFAULT_SLOWDOWN = {True: 2.0, False: 1.1}
 """Whether a workload is a service → its default limit."""
+_FIELDS = (*REQUEST, *POOL, *WORKLOAD, *ARRIVALS)
+_FILE_EXAMPLES = {
+    **{field.name: f"{field.name}: {field.example}" for field in _FIELDS},
+    "gpu and gpus": "gpu: A100-80GB and gpus: 8",
+    "arrivals": "arrivals: {rate: 20/s}",
+}
+"""Field → its example in a file, as errors show it."""
+_OPTION_EXAMPLES = {
+    **{field.name: f"{field.name}={field.example}" for field in _FIELDS},
+    "pools": "--pool name=a100,gpu=A100-80GB,gpus=8,nodes=4",
+    "workloads": "--workload name=train,kind=training,gpus=8,memory=70Gi,duration=2d",
+    "gpu and gpus": "gpu=A100-80GB,gpus=8",
+    "arrivals": "rate=20/s",
+}
+"""Field → its example on the command line."""
 
 
 def load_request(path: str) -> SharingRequest:
@@ -36,32 +51,39 @@ def read_request(text: Text, folder: Path) -> SharingRequest:
     reader = Reader(text)
     values = reader.table(documents[0], REQUEST, (), "a sharing request")
     if not reader.problems:
-        reader.problems += [reader.problem_at(path, message) for path, message in _faults(values)]
+        reader.problems += [reader.problem_at(path, message) for path, message in _faults(values, _FILE_EXAMPLES)]
     if reader.problems:
         raise InputError(reader.problems)
     return _request(values, folder)
 
 
 def request_of_options(pools: Sequence[str], workloads: Sequence[str], seed: int) -> SharingRequest:
-    """Reads --pool and --workload: fields as name=value, separated by commas. Raises InputError."""
+    """Reads --pool and --workload: fields as name=value, separated by commas. Raises InputError with all faults."""
     one_line = (*(field for field in WORKLOAD if field.shape is Shape.ONE), *ARRIVALS)
+    problems: list[Problem] = []
     values = {
-        "pools": [_settings("--pool", each, POOL) for each in pools],
-        "workloads": [_with_arrivals(_settings("--workload", each, one_line)) for each in workloads],
+        "pools": _settings("--pool", pools, POOL, problems),
+        "workloads": [_with_arrivals(each) for each in _settings("--workload", workloads, one_line, problems)],
         "seed": seed,
     }
-    options = {"pools": "--pool", "workloads": "--workload"}
-    problems = [Problem(options[str(path[0])], _named(values, path) + message) for path, message in _faults(values)]
+    if not problems:
+        options = {"pools": "--pool", "workloads": "--workload"}
+        faults = _faults(values, _OPTION_EXAMPLES)
+        problems += [Problem(options[str(path[0])], _named(values, path) + message) for path, message in faults]
     if problems:
         raise InputError(problems)
     return _request(values, Path())
 
 
-def _settings(option: str, line: str, table: Table) -> dict[str, Any]:
-    try:
-        return read_spelled(line.split(","), table)
-    except ValueError as error:
-        raise input_error(option, str(error)) from None
+def _settings(option: str, lines: Sequence[str], table: Table, problems: list[Problem]) -> list[dict[str, Any]]:
+    """Reads each value of an option; adds faults to `problems`."""
+    found = []
+    for line in lines:
+        try:
+            found.append(read_spelled(line.split(","), table))
+        except ValueError as error:
+            problems.append(Problem(option, str(error)))
+    return found
 
 
 def _with_arrivals(values: dict[str, Any]) -> dict[str, Any]:
@@ -79,36 +101,37 @@ def _named(values: dict[str, Any], path: FieldPath) -> str:
     return f"{name}: " if name else f"number {int(path[1]) + 1}: "
 
 
-def _faults(values: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
-    """Faults between fields: missing ones, names used twice, fields of another kind."""
+def _faults(values: dict[str, Any], examples: Mapping[str, str]) -> Iterator[tuple[FieldPath, str]]:
+    """Faults between fields: missing ones, names used twice, fields of another kind. `examples`: text by field."""
     for key, table, most in (("pools", POOL, _MOST_POOLS), ("workloads", WORKLOAD, _MOST_WORKLOADS)):
         written = values.get(key, [])
-        example = next(field.example for field in REQUEST if field.name == key)
         if not written:
-            yield (key,), f"a request needs {key}; write for example {key}: {example}"
+            yield (key,), f"a request needs {key}; write for example {examples[key]}"
         if len(written) > most:
             yield (key,), f"at most {most} {key} are planned together, not {len(written)}"
         names = [each.get("name") for each in written]
         for number, each in enumerate(written):
-            missing = [field for field in table if not field.default and field.name not in each]
-            for field in missing[:1]:
-                yield (key, number), f"it lacks {field.name}; write for example {field.name}: {field.example}"
+            missing = [field.name for field in table if not field.default and field.name not in each]
+            for name in missing[:1]:
+                yield (key, number), f"it lacks {name}; write for example {examples[name]}"
             if each.get("name") in names[:number]:
                 yield (key, number, "name"), f"{each['name']!r} is the name of another already"
             elif not missing:
-                yield from (_pool_faults if key == "pools" else _workload_faults)((key, number), each)
+                yield from (_pool_faults if key == "pools" else _workload_faults)((key, number), each, examples)
 
 
-def _pool_faults(path: FieldPath, pool: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
+def _pool_faults(path: FieldPath, pool: dict[str, Any], examples: Mapping[str, str]) -> Iterator[tuple[FieldPath, str]]:
     if "instance" in pool:
         for name in ("gpu", "gpus"):
             if name in pool:
                 yield (*path, name), f"the instance states it; remove {name} or instance"
     elif "gpu" not in pool or "gpus" not in pool:
-        yield path, "it needs gpu and gpus, or an instance; write for example gpu: A100-80GB and gpus: 8"
+        yield path, f"it needs gpu and gpus, or an instance; write for example {examples['gpu and gpus']}"
 
 
-def _workload_faults(path: FieldPath, workload: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
+def _workload_faults(
+    path: FieldPath, workload: dict[str, Any], examples: Mapping[str, str]
+) -> Iterator[tuple[FieldPath, str]]:
     kind = WorkloadKind(workload["kind"])
     arrivals = workload.get("arrivals")
     refused = ("gpus", "activity") if kind.is_service else ("latency",)
@@ -119,14 +142,16 @@ def _workload_faults(path: FieldPath, workload: dict[str, Any]) -> Iterator[tupl
     if "latency" in workload and "slowdown" in workload:
         yield (*path, "slowdown"), "the limit of latency replaces it; remove one of the two"
     if kind.is_service and arrivals is None:
-        yield path, "a service needs arrivals; write for example arrivals: {rate: 20/s}"
+        yield path, f"a service needs arrivals; write for example {examples['arrivals']}"
     if arrivals is not None:
-        yield from _arrival_faults((*path, "arrivals"), arrivals)
+        yield from _arrival_faults((*path, "arrivals"), arrivals, examples)
 
 
-def _arrival_faults(path: FieldPath, arrivals: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
+def _arrival_faults(
+    path: FieldPath, arrivals: dict[str, Any], examples: Mapping[str, str]
+) -> Iterator[tuple[FieldPath, str]]:
     if ("rate" in arrivals) == ("trace" in arrivals):
-        yield path, "arrivals have either a rate or a trace; write for example rate: 20/s"
+        yield path, f"arrivals have either a rate or a trace; write for example {examples['rate']}"
     burst, duty = arrivals.get("burst", 1.0), arrivals.get("duty", 0.0)
     if burst * duty > 1 + 1e-9:
         yield (

@@ -112,16 +112,33 @@ def test_options_state_the_same_request_as_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("pool", "workload", "fault"),
     [
-        (POOL, "name=chat,kind=inference,memory=8Gi,duration=40ms", "--workload: chat: a service needs arrivals"),
-        (POOL, "kind=training", "--workload: number 1: it lacks name"),
+        (
+            POOL,
+            "name=chat,kind=inference,memory=8Gi,duration=40ms",
+            "--workload: chat: a service needs arrivals; write for example rate=20/s",
+        ),
+        (POOL, "kind=training", "--workload: number 1: it lacks name; write for example name=chat"),
+        ("name=a,nodes=4", CHAT, "it needs gpu and gpus, or an instance; write for example gpu=A100-80GB,gpus=8"),
         ("name=a,gpu=A100-80GB", CHAT, "--pool: a: it lacks nodes"),
         (POOL, CHAT.replace("kind", "knd"), "--workload: there is no setting 'knd'; did you mean 'kind'"),
-        (POOL, "chat", "--workload: 'chat' is no setting; write it as name=value"),
+        (POOL, "chat", "--workload: 'chat' is no setting of the form name=value"),
+        (POOL, "name", "--workload: 'name' is no setting of the form name=value; write name=VALUE"),
     ],
 )
 def test_a_faulty_option_is_named(pool, workload, fault):
     with pytest.raises(InputError, match=fault):
         request_of_options([pool], [workload], 0)
+
+
+def test_the_faults_of_all_options_are_reported_together():
+    with pytest.raises(InputError) as error:
+        request_of_options([POOL, "gpus=none"], ["memory=much", CHAT], 0)
+    assert [each.source for each in error.value.problems] == ["--pool", "--workload"]
+
+
+def test_an_option_that_is_missing_is_named_as_an_option():
+    with pytest.raises(InputError, match="--workload: a request needs workloads; write for example --workload name="):
+        request_of_options([POOL], [], 0)
 
 
 def test_the_example_places_all_of_its_pods(capsys):
@@ -160,7 +177,21 @@ def test_files_are_written_into_the_folder(tmp_path, capsys):
         "mig-parted-config.yaml",
         "label-nodes.sh",
     }
-    assert capsys.readouterr().out.startswith("pool a: ")
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("wrote cluster-policy.yaml, ")
+    assert printed.err.endswith(f" to {folder}\n")
+
+
+def test_the_report_is_printed_beside_written_files_on_request(tmp_path, capsys):
+    words = ("--render", str(tmp_path / "files"), "-o", "json")
+    assert main(["gpu", "plan", written(tmp_path, RIGHT), *words]) == 0
+    assert json.loads(capsys.readouterr().out)["pools"]
+
+
+def test_one_node_is_no_plural(tmp_path, capsys):
+    assert main(["gpu", "plan", written(tmp_path, RIGHT)]) == 0
+    assert capsys.readouterr().out.startswith("pool a: 1 node × ")
 
 
 def test_a_dash_prints_the_files_as_one_yaml_stream(tmp_path, capsys):
