@@ -68,11 +68,21 @@ class Document:
         return pod_templates(self.kind, self.group, self.root)
 
     @property
+    def job(self) -> Value:
+        """The fields of a job of Windlass; an absent value in any other document."""
+        return self.root if self.kind == JOB_FILE else self.spec if self.kind == "TrainingJob" else self.root[""]
+
+    @property
     def environments(self) -> list[WrittenEnvironment]:
         """The variables of a job of Windlass and of its roles."""
-        job = self.root if self.kind == JOB_FILE else self.spec if self.kind == "TrainingJob" else None
-        parts = [job, *job["roles"].fields.values()] if job is not None else []
+        parts = [self.job, *self.job["roles"].fields.values()] if self.job else []
         return [written_environment(part["env"]) for part in parts]
+
+    @property
+    def replicas(self) -> int:
+        """Number of replicas of a job of Windlass, in all roles."""
+        roles = self.job["roles"].fields.values()
+        return sum(role["replicas"].number or 1 for role in roles) if roles else self.job["nodes"].number or 1
 
     def in_file(self, hit: Hit) -> Hit:
         """A fault with its place in the file."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from windlass.diagnose.lint.values import Value
-from windlass.jobs.syntax.command_line import words_of
+from windlass.jobs.syntax.command_line import node_count_of, words_of
 
 SELECTOR_KINDS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 """Kinds of apps/v1, whose selector is required."""
@@ -36,9 +36,10 @@ _PATHS: Mapping[str, tuple[str, ...]] = {
     "RayService": ("spec.rayClusterConfig.headGroupSpec.template", "spec.rayClusterConfig.workerGroupSpecs.*.template"),
 }  # fmt: skip
 """Paths of the pod templates of a kind; `*` is any name or index."""
-_REPLICA_KINDS = frozenset(kind for kind, paths in _PATHS.items() if any("ReplicaSpecs" in path for path in paths))
+REPLICA_KINDS = frozenset(kind for kind, paths in _PATHS.items() if any("ReplicaSpecs" in path for path in paths))
+"""Kinds of Kubeflow's training operator and MPI operator."""
 RAY_KINDS = frozenset({"RayCluster", "RayJob", "RayService"})
-GANG_KINDS = _REPLICA_KINDS | {
+GANG_KINDS = REPLICA_KINDS | {
     "JobSet",
     "TrainJob",
     "TrainingRuntime",
@@ -49,6 +50,8 @@ GANG_KINDS = _REPLICA_KINDS | {
 """Kinds whose pods work together."""
 _COUNTS = ("replicas", "parallelism")
 """Fields whose product is the number of pods: a replicated job has both."""
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+"""Addresses at which each pod reaches itself alone."""
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
 
 
@@ -93,7 +96,7 @@ class PodTemplate:
             return spec["trainer"]["numNodes"].number
         if self.kind == "Job" and spec["completionMode"].text == "Indexed":
             return spec["completions"].number
-        if self.kind not in _REPLICA_KINDS or spec["elasticPolicy"]:
+        if self.kind not in REPLICA_KINDS or spec["elasticPolicy"]:
             return None
         return sum(each.replicas for each in pod_templates(self.kind, "", self.root)) or None
 
@@ -155,6 +158,18 @@ class Container:
     def env(self) -> dict[str, Value]:
         """Its variables by name: the entries of `env`."""
         return {entry["name"].text: entry for entry in self.value["env"].items}
+
+    @property
+    def meeting_pods(self) -> int:
+        """Number of pods whose ranks meet at a rendezvous; 1 if the pod trains alone."""
+        nodes, address = node_count_of(self.words) or 1, self.variable("MASTER_ADDR")
+        is_one_job = self.pod.is_gang or nodes > 1 or (address is not None and address.text not in LOCAL_HOSTS)
+        return max(self.pod.gang_pods or 1, self.pod.replicas) if is_one_job else 1
+
+    def variable(self, name: str) -> Value | None:
+        """The value of a variable; None if it is not set, or not written here."""
+        value = self.env[name]["value"] if name in self.env else None
+        return value or None
 
     @property
     def command(self) -> Value:

@@ -11,30 +11,49 @@ from pathlib import Path
 from windlass.diagnose.lint.engine import MAX_BYTES, lint_paths, lint_texts
 from windlass.diagnose.lint.findings import LintFinding
 from windlass.jobs.errors import input_error
-from windlass.jobs.syntax.text import STDIN, Text, decode, read_bytes
+from windlass.jobs.syntax.text import Text, decode, read_bytes
 
 
 def fix_paths(paths: Iterable[str]) -> int:
-    """Mends the files among some paths and returns the number of mended faults. Standard input is left as it is.
+    """Mends the files among some paths and returns the number of mended faults.
 
     Raises InputError if a file cannot be written.
     """
     by_file = defaultdict[str, list[LintFinding]](list)
-    for finding in lint_paths([path for path in paths if path != STDIN]):
+    for finding in lint_paths(paths):
         if finding.replacement is not None:
             by_file[finding.source].append(finding)
     return sum(_fix_file(path, findings) for path, findings in by_file.items())
 
 
+def fix_stream(data: bytes, source: str) -> tuple[bytes, int, list[LintFinding]]:
+    """Mends a text without a file: the mended bytes, the number of mended faults, and the findings that are left.
+
+    Raises InputError for bytes that are no text.
+    """
+    text = decode(data, source)
+    fixed, count = _mended(text, [each for each in lint_texts([text]) if each.replacement is not None])
+    return _encoded(fixed, data) if count else data, count, lint_texts([fixed])
+
+
 def _fix_file(path: str, findings: Sequence[LintFinding]) -> int:
     data = read_bytes(path, MAX_BYTES)
-    text = decode(data, path)
-    fixed, count = replaced(text, findings)
-    if not count or not _is_no_worse(text, fixed):
-        return 0
-    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
-    _write(Path(path).resolve(), mark + fixed.text.encode())
+    fixed, count = _mended(decode(data, path), findings)
+    if count:
+        _write(Path(path).resolve(), _encoded(fixed, data))
     return count
+
+
+def _mended(text: Text, findings: Sequence[LintFinding]) -> tuple[Text, int]:
+    """A text with its replacements, and their number; the text itself where they would make it worse."""
+    fixed, count = replaced(text, findings)
+    return (fixed, count) if count and _is_no_worse(text, fixed) else (text, 0)
+
+
+def _encoded(text: Text, data: bytes) -> bytes:
+    """The bytes of a mended text, with the byte order mark of the data from which it was read."""
+    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    return mark + text.text.encode()
 
 
 def replaced(text: Text, findings: Sequence[LintFinding]) -> tuple[Text, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
@@ -30,11 +31,25 @@ class Fault:
 
 
 class ManifestError(Exception):
-    """A fault of a manifest; `registry.read` returns it instead of raising it."""
+    """Faults of a manifest, at least one; `registry.read` returns the first instead of raising it."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: Fault, *others: Fault) -> None:
         super().__init__(str(fault))
         self.fault = fault
+        self.faults = (fault, *others)
+
+
+def read_all(*reads: Callable[[], Any]) -> list[Any]:
+    """The results of reads that do not depend on each other. Raises ManifestError with the faults of all of them."""
+    results, faults = list[Any](), list[Fault]()
+    for read in reads:
+        try:
+            results.append(read())
+        except ManifestError as error:
+            faults += error.faults
+    if faults:
+        raise ManifestError(*faults)
+    return results
 
 
 def format_path(path: FieldPath) -> str:

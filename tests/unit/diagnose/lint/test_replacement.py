@@ -1,12 +1,14 @@
 """`--fix` writes what is safe, keeps all other characters, and leaves a file alone that it would make worse."""
 
+import io
 from pathlib import Path
 
 import pytest
 
 from windlass.cli.entry import main
-from windlass.diagnose.lint.engine import lint_paths
+from windlass.diagnose.lint.engine import lint_paths, lint_texts
 from windlass.diagnose.lint.replacement import fix_paths
+from windlass.jobs.syntax.text import Text
 
 BROKEN = Path(__file__).parents[4] / "examples/broken"
 FIXABLE = [
@@ -53,3 +55,36 @@ def test_a_fixed_file_exits_with_0(tmp_path, capsys):
     assert main(["lint", str(file)]) == 1
     assert main(["lint", "--fix", str(file)]) == 0
     assert "fixed 1 fault" in capsys.readouterr().err
+
+
+def filtered(monkeypatch, data, *words):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    return main(["lint", "--fix", "-", *words])
+
+
+def test_standard_input_is_mended_to_standard_output(monkeypatch, capfdbinary):
+    data = (BROKEN / "env-value-no-text.yaml").read_bytes()
+    assert filtered(monkeypatch, data) == 0
+    printed = capfdbinary.readouterr()
+    assert lint_texts([Text("a.yaml", printed.out.decode())]) == []
+    assert printed.err.decode() == "fixed 1 fault\nno findings\n"
+
+
+def test_a_filter_passes_on_what_it_cannot_mend(monkeypatch, capfdbinary):
+    data = b"\xef\xbb\xbfkind: [\r\n"
+    assert filtered(monkeypatch, data) == 1
+    printed = capfdbinary.readouterr()
+    assert printed.out == data
+    assert b"[unreadable-file]" in printed.err
+
+
+def test_a_filter_takes_no_files(monkeypatch, capsys):
+    assert filtered(monkeypatch, b"", "a.yaml") == 2
+    assert "takes no files beside -" in capsys.readouterr().err
+
+
+def test_a_missing_version_is_written_before_the_kind(tmp_path):
+    file = tmp_path / "a.yaml"
+    file.write_bytes((BROKEN / "api-version-missing.yaml").read_bytes())
+    assert fix_paths([str(file)]) == 1
+    assert "\napiVersion: v1\nkind: Service\n" in file.read_text()

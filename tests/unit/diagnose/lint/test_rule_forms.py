@@ -49,6 +49,30 @@ def gang(replicas=2, pods=None, **container):
     }
 
 
+def job_set(parallelism=4, **container):
+    work = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "train:1", **container}]}
+    spec = {"parallelism": parallelism, "completions": parallelism, "template": {"spec": work}}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "a"},
+        "spec": {"replicatedJobs": [{"name": "b", "replicas": 1, "template": {"spec": spec}}]},
+    }
+
+
+def own_job(**spec):
+    return {
+        "apiVersion": "windlass.dev/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": "a"},
+        "spec": {"command": "python a.py", "image": "train:1", **spec},
+    }
+
+
+def variable(name, value):
+    return [{"name": name, "value": value}]
+
+
 def limits(**amounts):
     return {
         "resources": {"limits": {name.replace("__", "/").replace("_", "."): each for name, each in amounts.items()}}
@@ -80,7 +104,25 @@ def sharing(way="timeSlicing", **resource):
 INDEXED = {"completionMode": "Indexed", "completions": 4, "parallelism": 4}
 SHM = {"volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}]}
 EFA = limits(vpc_amazonaws_com__efa=1)
+LAUNCH = ["python", "-m", "torch.distributed.launch", "--nproc_per_node=8", "train.py"]
+LOCAL = variable("MASTER_ADDR", "localhost")
 FORMS = [
+    ("restart-policy-unknown", job(pods={"restartPolicy": "never"})),
+    ("restart-policy-unknown", pod({"restartPolicy": "Sometimes"})),
+    ("containers-empty", pod({"containers": None})),
+    ("containers-empty", job(pods={"containers": []})),
+    ("api-version-missing", {"kind": "PyTorchJob", "metadata": {"name": "a"}, "spec": {}}),
+    ("torchrun-nodes-missing", job_set(command=LAUNCH, env=LOCAL)),
+    ("torchrun-nodes-missing", job(INDEXED, command=LAUNCH, env=variable("MASTER_ADDR", "a-0.a"))),
+    ("torchrun-address-of-itself", job_set(command=["python", "train.py"], env=LOCAL)),
+    ("torchrun-address-of-itself", job_set(command=["torchrun", "--nnodes=4", "train.py"], env=LOCAL)),
+    ("socket-interface-local", job_set(env=variable("NCCL_SOCKET_IFNAME", "lo"))),
+    ("socket-interface-local", own_job(nodes=2, env={"NCCL_SOCKET_IFNAME": "lo"})),
+    ("socket-interface-local", own_job(roles={"a": {"replicas": 2, "env": {"GLOO_SOCKET_IFNAME": "lo"}}})),
+    (
+        "socket-interface-local",
+        job(INDEXED, command=["torchrun", "--nnodes=4", "a.py"], env=variable("NCCL_SOCKET_IFNAME", "=lo")),
+    ),
     ("toleration-malformed", tolerating(operator="Equal", value="a")),
     ("toleration-malformed", tolerating(key="a", operator="Is")),
     ("toleration-malformed", tolerating(key="a", operator="Exists", effect="NoSchedule", tolerationSeconds=3)),
@@ -182,6 +224,69 @@ FORMS = [
 @pytest.mark.parametrize(("rule", "document"), FORMS, ids=lambda value: value if isinstance(value, str) else "")
 def test_another_form_of_a_fault_is_found(rule, document):
     assert rule in {each.rule for each in lint_texts([Text("a.yaml", json.dumps(document))])}
+
+
+RIGHT = [
+    job_set(command=["torchrun", "--nnodes=4", "--rdzv-endpoint=a-0.a:1", "train.py"], env=LOCAL),
+    job_set(command=[*LAUNCH, "$(ARGS)"], env=LOCAL),
+    job_set(command=LAUNCH, env=[*LOCAL, *variable("PET_NNODES", "4")]),
+    job(INDEXED, command=LAUNCH, env=LOCAL),  # four trainings, each of one pod
+    job(INDEXED, env=variable("NCCL_SOCKET_IFNAME", "lo")),
+    own_job(env={"NCCL_SOCKET_IFNAME": "lo"}),
+]
+
+
+@pytest.mark.parametrize("document", RIGHT)
+def test_a_rendezvous_that_is_right_raises_nothing(document):
+    found = {each.rule for each in lint_texts([Text("a.yaml", json.dumps(document))])}
+    assert found & {"torchrun-nodes-missing", "torchrun-address-of-itself", "socket-interface-local"} == set()
+
+
+SCRIPT = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=4\n#SBATCH {}\nsrun {} --nnodes=2 {} train.py\n"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "program", "processes", "is_twice"),
+    [
+        ("--ntasks=8", "torchrun", "--nproc_per_node=4", True),
+        ("-n 8", "python -m torch.distributed.launch", "--nproc_per_node=4", True),
+        ("--ntasks-per-node=4", "python -m torch.distributed.run", "--nproc-per-node=$SLURM_GPUS_ON_NODE", True),
+        ("--ntasks-per-node=4", "torchrun", "--nproc_per_node=$SLURM_NTASKS_PER_NODE", True),
+        ("--ntasks=2", "torchrun", "--nproc_per_node=4", False),
+        ("--ntasks=8", "--ntasks=2 torchrun", "--nproc_per_node=4", False),
+        ("--ntasks=8", "torchrun", "--nproc_per_node=1", False),
+        ("--ntasks-per-node=1", "torchrun", "--nproc_per_node=gpu", False),
+    ],
+)
+def test_ranks_of_a_batch_script_that_are_started_twice(tasks, program, processes, is_twice):
+    found = lint_texts([Text("a.sbatch", SCRIPT.format(tasks, program, processes))])
+    assert ("sbatch-torchrun-per-gpu" in {each.rule for each in found}) == is_twice
+
+
+def test_a_kustomization_and_a_chart_need_no_kind():
+    texts = ["apiVersion: kustomize.config.k8s.io/v1beta1\nresources: [a.yaml]\n", "apiVersion: v2\nname: chart\n"]
+    assert [each for text in texts for each in lint_texts([Text("a.yaml", text)])] == []
+
+
+def test_the_faults_of_a_job_are_reported_together():
+    [*found] = lint_texts([Text("a.yaml", json.dumps(own_job(command=3, nodes="x", gpus=-1, replicas=2)))])
+    assert sorted(each.message.partition(":")[0] for each in found) == [
+        "spec.command",
+        "spec.gpus",
+        "spec.nodes",
+        "spec.replicas",
+    ]
+    assert {each.rule for each in found} == {"invalid-job", "unknown-field"}
+
+
+def test_the_faults_of_all_replica_specs_are_reported_together():
+    document = gang(replicas=-1)
+    document["spec"]["pytorchReplicaSpecs"]["Master"] = {"replicas": 2, "template": {"spec": {"containers": []}}}
+    found = [each for each in lint_texts([Text("a.yaml", json.dumps(document))]) if each.rule == "invalid-job"]
+    assert [each.message.partition(":")[0] for each in found] == [
+        "spec.pytorchReplicaSpecs.Worker.replicas",
+        "spec.pytorchReplicaSpecs.Master.replicas",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,10 @@ _OPTIONS = frozenset(SHORT.values()) | FLAGS | {f"--{name}" for name in _OTHER_O
 _TIME = re.compile(r"[0-9]+|[0-9]+:[0-9]+(:[0-9]+)?|[0-9]+-[0-9]+(:[0-9]+){0,2}|infinite|unlimited", re.IGNORECASE)
 _IS_LOOKUP = re.compile(r"\bhostname\b|nvidia-smi|\s(--ntasks[= ]|-n ?)1(\s|$)")
 """A step of srun that asks for facts, or is one task: it needs no more than one CPU."""
+_OWN_TASKS = re.compile(r"\s(?:--ntasks(?:-per-node)?[= ]|-n ?[0-9$])")
+"""Option of srun that sets the number of tasks for this step."""
+_TASK_VARIABLES = ("SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
+_GPU_VARIABLES = (None, "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
 _MEMORY = ("--mem", "--mem-per-cpu", "--mem-per-gpu")
 _LOCAL = re.compile(r"(?:MASTER_ADDR=|--(?:rdzv[-_]endpoint|master[-_]addr)[ =])[\"']?(localhost|127\.0\.0\.1)")
 
@@ -140,11 +144,35 @@ def sbatch_gres_malformed(script: BatchScript) -> Iterator[Hit]:
 )
 def sbatch_torchrun_per_gpu(script: BatchScript) -> Iterator[Hit]:
     """Each task starts a torchrun with all processes of the node, so there are too many ranks for the GPUs."""
-    tasks = script.option("--ntasks-per-node")
-    for _, line in script.calls("torchrun") if tasks and (script.number("--ntasks-per-node") or 1) > 1 else ():
-        if re.search(r"\bsrun\b", line) and (procs_of(line.split()) or 1) > 1 and "--ntasks" not in line and tasks:
-            yield Hit(tasks.place, f"{tasks.value[:9]} tasks on each node start torchrun with several processes each")
+    option, tasks = _tasks_per_node(script)
+    for _, line in _launches(script) if option and tasks > 1 else ():
+        processes = _processes(script, line, tasks) or 1
+        if re.search(r"\bsrun\b", line) and processes > 1 and not _OWN_TASKS.search(line) and option:
+            yield Hit(option.place, f"{tasks} tasks on each node start {processes} processes each")
             return
+
+
+def _tasks_per_node(script: BatchScript) -> tuple[SbatchOption | None, int]:
+    """The option that sets the tasks of a node, and their number; 1 where it is not known."""
+    option = script.option("--ntasks-per-node")
+    if option:
+        return option, script.number("--ntasks-per-node") or 1
+    nodes = script.number("--nodes")
+    return script.option("--ntasks"), (script.number("--ntasks") or 1) // nodes if nodes else 1
+
+
+def _processes(script: BatchScript, line: str, tasks: int) -> int | None:
+    """Processes that a launcher starts on each node; None if they are not known."""
+    named = re.search(r"--nproc[-_]per[-_]node[= ][\"']?(?:\$\{?(\w+)\}?|gpu|auto)(?=[\s\"']|$)", line)
+    if named:
+        return tasks if named[1] in _TASK_VARIABLES else _gpus_per_node(script) if named[1] in _GPU_VARIABLES else None
+    return procs_of(line.split())
+
+
+def _launches(script: BatchScript) -> Iterator[tuple[Place, str]]:
+    """The commands that start torchrun, under any of its names."""
+    for program in ("torchrun", "torch.distributed.run", "torch.distributed.launch"):
+        yield from script.calls(program)
 
 
 @rule(RuleSeverity.ERROR, Subject.SCRIPT, fix="Write srun before the command.", source=_SRUN)
@@ -254,3 +282,17 @@ def sbatch_option_twice(script: BatchScript) -> Iterator[Hit]:
 def _is_component(script: BatchScript) -> bool:
     """Tells whether the options are of several components of a heterogeneous job."""
     return any(re.match(r"#SBATCH\s+hetjob|#SBATCH\s+packjob", line) for line in script.text.lines)
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.SCRIPT,
+    fix="Write the interface between the nodes, or remove the variable.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+)
+def sbatch_socket_interface_local(script: BatchScript) -> Iterator[Hit]:
+    """The loopback interface does not reach other nodes: the ranks cannot connect."""
+    for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") if _nodes(script) > 1 else ():
+        value = script.env[name]["value"] if name in script.env else None
+        if value and value.text in ("lo", "=lo"):
+            yield value.hit_value(f"{name}={value.text} on {_nodes(script)} nodes")

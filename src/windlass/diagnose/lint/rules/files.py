@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from windlass.diagnose.lint.documents import CLUSTER_FILE, JOB_FILE, Document, Documents
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
+from windlass.diagnose.lint.pod_templates import SELECTOR_KINDS
 from windlass.diagnose.lint.rule import Subject, rule
 from windlass.jobs.errors import InputError, Place
 
@@ -45,6 +47,25 @@ _REMOVED: Mapping[tuple[str, str], str] = MappingProxyType(
     }
 )
 """API version and kind → the version that replaces it, "" without one."""
+_SERVED: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("Pod", "Service", "ConfigMap", "Secret", "Namespace", "ServiceAccount"), "v1"),
+        **dict.fromkeys(("PersistentVolume", "PersistentVolumeClaim", "ResourceQuota", "LimitRange"), "v1"),
+        **dict.fromkeys(SELECTOR_KINDS, "apps/v1"),
+        **dict.fromkeys(("Job", "CronJob"), "batch/v1"),
+        **dict.fromkeys(("PyTorchJob", "TFJob", "JAXJob", "XGBoostJob", "PaddleJob"), "kubeflow.org/v1"),
+        **dict.fromkeys(("TrainJob", "TrainingRuntime", "ClusterTrainingRuntime"), "trainer.kubeflow.org/v1alpha1"),
+        "MPIJob": "kubeflow.org/v2beta1",
+        "JobSet": "jobset.x-k8s.io/v1alpha2",
+        "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1",
+        **dict.fromkeys(("RayCluster", "RayJob", "RayService"), "ray.io/v1"),
+        "TrainingJob": "windlass.dev/v1alpha1",
+    }
+)
+"""Kind → its API version."""
+_OF_SEVERAL_GROUPS = frozenset({"Job", "MPIJob"})
+"""Kinds of which API servers may know several versions with other fields."""
+_VERSION = re.compile(r"([a-z0-9.-]+/)?v[0-9]+((alpha|beta)[0-9]+)?")
 _SAME_FIELDS = frozenset({"CronJob", "CSIDriver", "PriorityClass", "ClusterRole", "ClusterRoleBinding"})
 """Kinds whose fields are the same in both versions."""
 
@@ -96,15 +117,17 @@ def unknown_field(document: Document) -> Iterator[Hit]:
 )
 def invalid_job(document: Document) -> Iterator[Hit]:
     """The operator of this kind refuses the job, or fails it before it has pods."""
-    from windlass.jobs.kubernetes.kinds.registry import read  # noqa: PLC0415 - loads every kind
-    from windlass.jobs.kubernetes.manifest_reader import Fault, format_path  # noqa: PLC0415
+    from windlass.jobs.kubernetes.kinds.registry import faults_of  # noqa: PLC0415 - loads every kind
+    from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import unknown_fields  # noqa: PLC0415
     from windlass.jobs.kubernetes.train_runtimes import NOT_FOUND  # noqa: PLC0415
 
-    if (document.version, document.kind) in _REMOVED:
+    if (document.version, document.kind) in _REMOVED or not document.version:
         return
-    parsed = read(document.root.plain)
-    if isinstance(parsed, Fault) and parsed.reason != NOT_FOUND:
-        yield document.root.below(parsed.path).hit(f"{format_path(parsed.path)}: {parsed.message}")
+    assert document.root.node is not None  # noqa: S101 - a document has a node
+    unknown = [each.path for each in unknown_fields(document.root.node)]
+    for fault in faults_of(document.root.plain):
+        if fault.reason != NOT_FOUND and fault.path not in unknown:
+            yield document.root.below(fault.path).hit(str(fault))
 
 
 @rule(
@@ -173,6 +196,38 @@ def removed_api_version(document: Document) -> Iterator[Hit]:
         yield document.root["apiVersion"].hit_value(
             f"{document.kind} of {document.version} is no longer served; {text}", replacement
         )
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.DOCUMENT,
+    fix="Write the version that the message names.",
+    source=f"{_K8S}/concepts/overview/working-with-objects/#required-fields",
+    kinds=" ".join(_SERVED),
+)
+def api_version_missing(document: Document) -> Iterator[Hit]:
+    """Every object names its API version; kubectl and the API server refuse it without one."""
+    root, kind = document.root, document.root["kind"]
+    if root["apiVersion"] or not (root["metadata"].is_map or root["spec"].is_map):
+        return
+    version, place = _SERVED[document.kind], kind.place
+    is_safe = document.kind not in _OF_SEVERAL_GROUPS and place.column == 1 and place.width == len("kind")
+    message = f"a {document.kind} without apiVersion; it is of {version}"
+    yield kind.hit_key(message, f"apiVersion: {version}\nkind") if is_safe else kind.hit(message)
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.INPUT,
+    fix="Write the kind of the object, for example kind: Job.",
+    source=f"{_K8S}/concepts/overview/working-with-objects/#required-fields",
+)
+def kind_missing(documents: Documents) -> Iterator[tuple[Document, Hit]]:
+    """Every object names its kind; kubectl and the API server refuse it without one."""
+    for document in documents.of(""):
+        is_object = bool(document.name or document.root.at("metadata", "generateName"))
+        if is_object and _VERSION.fullmatch(document.version):
+            yield document, document.root["apiVersion"].hit(f"an object of {document.version[:60]} without kind")
 
 
 @rule(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
-from windlass.diagnose.lint.pod_templates import Container, PodTemplate
+from windlass.diagnose.lint.pod_templates import REPLICA_KINDS, Container, PodTemplate
 from windlass.diagnose.lint.rule import Subject, rule
 from windlass.diagnose.lint.values import Value
 from windlass.jobs.syntax.command_line import procs_of
@@ -29,6 +29,41 @@ _NODE_LABELS: Mapping[str, str] = MappingProxyType(
 """Removed or deprecated label of nodes → the label that replaced it."""
 _LOADERS = re.compile(r"\s--(?:num|data|dataloader|loader)[-_](?:num[-_])?workers[= ]([1-9][0-9]{0,3})(?=\s|$)")
 _MASTER = "node-role.kubernetes.io/master"
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.POD,
+    fix="Write Always, OnFailure or Never, with capitals as shown.",
+    source=f"{_K8S}/concepts/workloads/pods/pod-lifecycle/#restart-policy",
+)
+def restart_policy_unknown(pod: PodTemplate) -> Iterator[Hit]:
+    """The API server compares the policy letter by letter, and refuses the pod for another word."""
+    policy = pod.spec["restartPolicy"]
+    if _is_known_policy(policy) or pod.kind in REPLICA_KINDS or "$" in policy.text:  # these operators overwrite it
+        return
+    meant = [each for each in _RESTART_POLICIES if each.lower() == policy.text.lower()]
+    hint = f"; write {meant[0]}" if meant else ""
+    yield policy.hit_value(f"{policy.text[:40]!r} is no restartPolicy{hint}", meant[0] if meant else None)
+
+
+def _is_known_policy(policy: Value) -> bool:
+    return not policy or policy.text in _RESTART_POLICIES
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.POD,
+    fix="Write a container with a name and an image, or remove the object.",
+    source=f"{_K8S}/concepts/workloads/pods/#pod-templates",
+)
+def containers_empty(pod: PodTemplate) -> Iterator[Hit]:
+    """A pod has one container at least: the API server refuses it without one."""
+    containers = pod.spec["containers"]
+    is_empty = containers.node is not None and not containers.items and not containers.is_map
+    if is_empty and not pod.is_patch and pod.kind not in REPLICA_KINDS:  # invalid-job reports those
+        yield containers.hit("the list of containers is empty")
 
 
 @rule(
@@ -44,7 +79,7 @@ def job_restart_policy(pod: PodTemplate) -> Iterator[Hit]:
     if is_of_volcano or any(not each.value["image"] for each in pod.containers):  # a patch lacks what it leaves
         return
     policy = pod.spec["restartPolicy"]
-    if policy.text not in ("Never", "OnFailure"):
+    if _is_known_policy(policy) and policy.text not in ("Never", "OnFailure"):
         place = policy or pod.template["spec"]
         yield place.hit(f"restartPolicy is {policy.text[:40] or 'not written, which means Always'}")
 
@@ -59,7 +94,7 @@ def job_restart_policy(pod: PodTemplate) -> Iterator[Hit]:
 def service_restart_policy(pod: PodTemplate) -> Iterator[Hit]:
     """Pods of this kind run for ever: the API server refuses any policy but Always."""
     policy = pod.spec["restartPolicy"]
-    if policy and policy.text != "Always":
+    if policy and policy.text != "Always" and _is_known_policy(policy):
         yield policy.hit_value(f"restartPolicy {policy.text[:40]} in a {pod.kind}", "Always")
 
 

@@ -6,16 +6,20 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from windlass.core.model.job import Launcher
 from windlass.diagnose.lint.documents import Document, Documents
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
-from windlass.diagnose.lint.pod_templates import Container, PodTemplate
+from windlass.diagnose.lint.pod_templates import LOCAL_HOSTS, Container, PodTemplate
 from windlass.diagnose.lint.rule import Subject, rule
 from windlass.diagnose.lint.values import Value
-from windlass.jobs.syntax.command_line import node_count_of, procs_of
+from windlass.jobs.syntax.command_line import is_standalone, launcher_of, node_count_of, procs_of
 
 _TORCHRUN = "https://docs.pytorch.org/docs/stable/elastic/run.html"
 _NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 _JOB = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
+_ADDRESS_OPTION = re.compile(r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ](\S+)")
+_OWN_RENDEZVOUS = frozenset({"Job", "JobSet", "StatefulSet", "LeaderWorkerSet"})
+"""Kinds whose operators set no variables of the rendezvous."""
 _RANKS = ("RANK", "NODE_RANK", "GROUP_RANK", "PET_NODE_RANK")
 
 
@@ -40,11 +44,46 @@ def torchrun_nodes_differ(container: Container) -> Iterator[Hit]:
 )
 def torchrun_address_of_itself(container: Container) -> Iterator[Hit]:
     """Each pod waits for the others at its own address, until the rendezvous times out."""
-    line = " ".join(container.words)
-    found = re.search(r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ](localhost|127\.0\.0\.1)", line)
-    pods = (container.pod.gang_pods or 1) if container.pod.is_gang or (node_count_of(container.words) or 1) > 1 else 1
+    found = re.search(r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ](localhost|127\.0\.0\.1)", " ".join(container.words))
+    pods = container.meeting_pods
     if found and pods > 1:
         yield container.command.hit(f"{found[1]} as the address in a job of {pods} pods")
+    address = container.variable("MASTER_ADDR")
+    if address and address.text in LOCAL_HOSTS and pods > 1 and _uses_variables(container):
+        yield address.hit_value(f"MASTER_ADDR={address.text} in a job of {pods} pods")
+
+
+def _uses_variables(container: Container) -> bool:
+    """Tells whether the ranks of several pods meet at the address that the variables of the container name."""
+    words = container.words
+    if container.pod.kind not in _OWN_RENDEZVOUS or _ADDRESS_OPTION.search(" ".join(words)):
+        return False
+    return (node_count_of(words) or 1) > 1 if launcher_of(words) is Launcher.TORCHRUN else True
+
+
+@rule(
+    RuleSeverity.WARNING,
+    Subject.CONTAINER,
+    fix="Write --nnodes with the number of pods, and --node-rank from the pod's index.",
+    source=_TORCHRUN,
+)
+def torchrun_nodes_missing(container: Container) -> Iterator[Hit]:
+    """Without --nnodes the launcher starts ranks for one node: each pod trains alone, and waits for no other."""
+    words, pods = container.words, max(container.pod.gang_pods or 1, container.pod.replicas)
+    is_launched = launcher_of(words) is Launcher.TORCHRUN and not {"accelerate", "windlass"} & set(words)
+    has_nodes = "nnodes" in " ".join(words) or is_standalone(words) or "PET_NNODES" in container.env
+    is_unknown = container.value["envFrom"] or any(re.fullmatch(r"\$[({]?\w+[)}]?|\$@", word) for word in words)
+    if pods > 1 and is_launched and not has_nodes and not is_unknown and _has_address(container):
+        yield container.command.hit(f"no --nnodes in a job of {pods} pods")
+
+
+def _has_address(container: Container) -> bool:
+    """Tells whether the pods of an object are meant to meet; a job alone may name itself as its address."""
+    if container.pod.kind not in _OWN_RENDEZVOUS:
+        return False
+    found, address = _ADDRESS_OPTION.search(" ".join(container.words)), container.env.get("MASTER_ADDR")
+    host = found[1].partition(":")[0] if found else address["value"].text if address else "localhost"
+    return bool(found or address) and (container.pod.is_gang or host not in LOCAL_HOSTS)
 
 
 @rule(
@@ -184,12 +223,18 @@ def rendezvous_port_unknown(documents: Documents) -> Iterator[tuple[Document, Hi
 
 
 @rule(
-    RuleSeverity.ERROR, Subject.POD, fix="Write the interface between the nodes, or remove the variable.", source=_NCCL
+    RuleSeverity.ERROR,
+    Subject.DOCUMENT,
+    fix="Write the interface between the nodes, or remove the variable.",
+    source=_NCCL,
 )
-def socket_interface_local(pod: PodTemplate) -> Iterator[Hit]:
+def socket_interface_local(document: Document) -> Iterator[Hit]:
     """The loopback interface does not reach other pods: the ranks cannot connect."""
-    for container in pod.containers if pod.is_gang and (pod.gang_pods or 1) > 1 else ():
+    containers = [each for pod in document.pods for each in pod.containers]
+    meeting = [each for each in containers if each.meeting_pods > 1]
+    environments = [each.env for each in (*meeting, *(document.environments if document.replicas > 1 else ()))]
+    for env in environments:
         for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
-            value = container.env[name]["value"] if name in container.env else None
+            value = env[name]["value"] if name in env else None
             if value and value.text in ("lo", "=lo"):
                 yield value.hit_value(f"{name}={value.text}")

@@ -59,13 +59,21 @@ class _Paths:
 
 
 def plain_fields(entry: ManifestField, table: Table, what: str, check: Check) -> dict[str, Any]:
-    """The fields that are written there. `what` names the mapping in errors: "a job". Raises ManifestError."""
+    """The fields that are written there. `what` names the mapping in errors: "a job".
+
+    Raises ManifestError with all faults.
+    """
     paths = _Paths()
     reader = Reader(paths)
     values = reader.table(paths.node(entry.value, entry.path, 0), table, (), what)
-    for problem in reader.problems:
-        path = paths.of(problem)
-        raise ManifestError(Fault(path, problem.message.removeprefix(f"{path[-1]} ")))
-    for field, message in check(values):
-        raise ManifestError(Fault(paths.of(reader.problem_at(field, message)), message))
+    faults = [_fault(paths.of(problem), problem.message) for problem in reader.problems]
+    if not faults:
+        faults = [Fault(paths.of(reader.problem_at(field, message)), message) for field, message in check(values)]
+    if faults:
+        raise ManifestError(*faults)
     return values
+
+
+def _fault(path: FieldPath, message: str) -> Fault:
+    """A fault whose message does not repeat the name of its field."""
+    return Fault(path, message.removeprefix(f"{path[-1]} "))

@@ -100,16 +100,30 @@ _BY_NAME = {(kind.api_version, kind.name): kind for kind in KINDS}
 def read(manifest: Any, settings: Settings = _DEFAULTS) -> ParsedJob | Fault:
     """The job of a manifest, or the first fault in it. Raises nothing for any content."""
     try:
-        field = ManifestField(in_its_version(manifest) if isinstance(manifest, dict) else manifest)
-        kind = _kind(field["apiVersion"], field["kind"])
-        parsed = with_network(kind.read(field, settings))
-        parsed = with_policies(parsed, kind.member_policy(parsed))
-        parsed = replace(parsed, warnings=(*parsed.warnings, *_without_agent(field)))
+        parsed = _parse(manifest, settings)
     except ManifestError as error:
         return error.fault
     if not _has_anti_affinity(parsed):
         return parsed
     return replace(parsed, warnings=(*parsed.warnings, *_ignored_anti_affinity(parsed)))
+
+
+def faults_of(manifest: Any) -> tuple[Fault, ...]:
+    """The faults of a manifest: all of independent fields, so that a further one may show once they are mended."""
+    try:
+        _parse(manifest, _DEFAULTS)
+    except ManifestError as error:
+        return error.faults
+    return ()
+
+
+def _parse(manifest: Any, settings: Settings) -> ParsedJob:
+    """The job of a manifest. Raises ManifestError."""
+    field = ManifestField(in_its_version(manifest) if isinstance(manifest, dict) else manifest)
+    kind = _kind(field["apiVersion"], field["kind"])
+    parsed = with_network(kind.read(field, settings))
+    parsed = with_policies(parsed, kind.member_policy(parsed))
+    return replace(parsed, warnings=(*parsed.warnings, *_without_agent(field)))
 
 
 def _without_agent(manifest: ManifestField) -> list[str]:

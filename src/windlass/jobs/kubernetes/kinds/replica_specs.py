@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from windlass.jobs.kubernetes.manifest_reader import ManifestField
+from windlass.jobs.kubernetes.manifest_reader import ManifestField, read_all
 from windlass.jobs.kubernetes.parsed_job import WORKER, Replicas
 from windlass.jobs.syntax.names import did_you_mean
 
@@ -64,7 +65,8 @@ def replica_specs(spec: ManifestField, kind: ReplicaTypes) -> tuple[Replicas, ..
     for needed in kind.required_types:
         if needed not in found:
             written.refuse(f"has no {needed}; every job of this kind has one")
-    replicas = tuple(_replicas(name, found[name], kind) for name in kind.types if name in found)
+    reads = [partial(_replicas, name, found[name], kind) for name in kind.types if name in found]
+    replicas: tuple[Replicas, ...] = tuple(read_all(*reads))
     if not any(each.count for each in replicas):
         written.refuse("asks for no pods at all; write replicas: 1 at least once")
     return replicas
@@ -102,8 +104,7 @@ def check_template(template: ManifestField, port: Port | None) -> None:
     containers = spec["containers"]
     if not containers.items():
         containers.refuse("expects one container at least, with a name and an image")
-    for container in (*containers.items(), *spec["initContainers"].items()):
-        _check_container(container)
+    read_all(*(partial(_check_container, each) for each in (*containers.items(), *spec["initContainers"].items())))
     for name in ("volumes", "schedulerName", "restartPolicy", "priorityClassName", "dnsConfig"):
         _CHECKS.get(name, ManifestField.text)(spec[name])
     names = [container["name"].text() for container in containers.items()]

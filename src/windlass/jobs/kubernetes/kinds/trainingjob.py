@@ -31,7 +31,7 @@ from windlass.jobs.kubernetes.labels import (
     ROLE,
     USER,
 )
-from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField, read_all
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas, RunPolicy
 from windlass.jobs.kubernetes.pods.agent_pods import IMAGE, with_agent, with_membership
 from windlass.jobs.kubernetes.pods.anti_affinity import anti_affinity_selectors
@@ -61,9 +61,8 @@ _PORT = 29_500
 def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     """Reads a manifest. Raises ManifestError."""
     # 1. Read the fields as those of a job file.
-    name = _name(manifest)
     later: list[str] = []
-    values = _values(manifest, later)
+    name, values = read_all(lambda: _name(manifest), lambda: _values(manifest, later))
     queue = values.get("queue") or labelled_queue(manifest)
     job = _job(manifest, {**values, "queue": queue or DEFAULT_QUEUE}, name)
     # 2. Make the pod templates, and the requests with the additions of `pod`.
