@@ -212,4 +212,4 @@ def test_no_other_code_of_the_command_line_writes_past_the_escaping():
     folder = Path(package.__file__).parent / "cli"
     past = re.compile(r"\.buffer\b|__std(out|err)__|\bos\.write\(|\bunescaped\(")
     found = {path.name for path in folder.rglob("*.py") if past.search(path.read_text())}
-    assert found == {"escaped_stream.py", "output.py", "progress.py", "screen.py", "pod_exec.py"}
+    assert found == {"escaped_stream.py", "output.py", "progress.py", "screen.py", "pod_exec.py", "lint.py"}

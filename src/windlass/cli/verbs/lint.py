@@ -11,6 +11,7 @@ import typer
 
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.terminal.escaped_stream import unescaped
 
 if TYPE_CHECKING:
     from windlass.diagnose.lint.findings import LintFinding
@@ -59,8 +60,10 @@ def _filter(paths: Sequence[str], output: _Form, *, strict: bool) -> int:
     if list(paths) != [STDIN]:
         raise UsageError("--fix of standard input takes no files beside -; mend the files by another call")
     data, count, findings = fix_stream(read_bytes(STDIN, MAX_BYTES), "<stdin>")
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
+    if sys.stdout.isatty():
+        print(data.decode(errors="replace"), end="")
+    else:
+        unescaped(sys.stdout).buffer.write(data)
     _print_count(count)
     return _report(findings, output, sys.stderr, strict=strict)
 

@@ -25,8 +25,8 @@ def read_spelled(words: Iterable[str], table: Table) -> dict[str, Any]:
         name, equals, text = (part.strip() for part in word.partition("="))
         plain = _dashed(name)
         if not equals:
-            hint = f"; write {plain}=VALUE" if plain in fields else did_you_mean(plain, fields)
-            raise ValueError(f"{word.strip()!r} is no setting of the form name=value{hint}")
+            hint = "" if plain in fields else did_you_mean(plain, fields)
+            raise ValueError(f"{word.strip()!r} is no setting; write it as name=value{hint}")
         if plain not in fields:
             raise ValueError(f"there is no setting {name!r}{did_you_mean(plain, fields)}")
         if fields[plain].name in values:

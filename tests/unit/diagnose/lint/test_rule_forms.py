@@ -311,3 +311,15 @@ def test_a_call_within_a_block_has_the_line_of_the_call():
     text = f"{head}data:\n  a.py: |\n    import torch\n    nn.DataParallel(m)\n"
     [finding] = lint_texts([Text("a.yaml", text)])
     assert (finding.place.line, finding.place.column) == (7, 5)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--mail-type=BEGIN\n#SBATCH --mail-type=END",  # values of the option add up
+        "--container-image=a.sqsh",  # of the plugin Pyxis
+        "--sharedtmp=1",  # of a plugin of some cluster
+    ],
+)
+def test_options_of_batch_scripts_that_are_right(option):
+    assert lint_texts([Text("a.sbatch", f"#!/bin/bash\n#SBATCH {option}\npython train.py\n")]) == []

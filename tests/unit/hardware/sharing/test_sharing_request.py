@@ -121,8 +121,8 @@ def test_options_state_the_same_request_as_a_file(tmp_path):
         ("name=a,nodes=4", CHAT, "it needs gpu and gpus, or an instance; write for example gpu=A100-80GB,gpus=8"),
         ("name=a,gpu=A100-80GB", CHAT, "--pool: a: it lacks nodes"),
         (POOL, CHAT.replace("kind", "knd"), "--workload: there is no setting 'knd'; did you mean 'kind'"),
-        (POOL, "chat", "--workload: 'chat' is no setting of the form name=value"),
-        (POOL, "name", "--workload: 'name' is no setting of the form name=value; write name=VALUE"),
+        (POOL, "chat", "--workload: 'chat' is no setting; write it as name=value"),
+        (POOL, "name", "--workload: 'name' is no setting; write it as name=value$"),
     ],
 )
 def test_a_faulty_option_is_named(pool, workload, fault):

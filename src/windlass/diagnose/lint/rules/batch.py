@@ -27,6 +27,10 @@ _OTHER_OPTIONS = """
     wait-all-nodes wckey wrap x11
 """
 _OPTIONS = frozenset(SHORT.values()) | FLAGS | {f"--{name}" for name in _OTHER_OPTIONS.split()}
+_PLUGIN = ("--container-", "--no-container-")
+"""Options of the plugin Pyxis."""
+_REPEATABLE = "--mail-type"
+"""Option whose values add up."""
 _TIME = re.compile(r"[0-9]+|[0-9]+:[0-9]+(:[0-9]+)?|[0-9]+-[0-9]+(:[0-9]+){0,2}|infinite|unlimited", re.IGNORECASE)
 _IS_LOOKUP = re.compile(r"\bhostname\b|nvidia-smi|\s(--ntasks[= ]|-n ?)1(\s|$)")
 """A step of srun that asks for facts, or is one task: it needs no more than one CPU."""
@@ -60,13 +64,13 @@ def sbatch_option_unknown(script: BatchScript) -> Iterator[Hit]:
     for option in _options(script):
         if option.name.startswith("--") and not _is_known(option.name):
             close = get_close_matches(option.name, sorted(_OPTIONS), 1, 0.8)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            yield Hit(option.place, f"sbatch has no option {option.name[:60]}{hint}")
+            if close:  # another name may be an option of a plugin of the cluster
+                yield Hit(option.place, f"sbatch has no option {option.name[:60]}; did you mean {close[0]}?")
 
 
 def _is_known(name: str) -> bool:
     """Tells whether sbatch takes an option: its name, or a beginning that only one option has."""
-    return name in _OPTIONS or sum(each.startswith(name) for each in _OPTIONS) == 1
+    return name in _OPTIONS or name.startswith(_PLUGIN) or sum(each.startswith(name) for each in _OPTIONS) == 1
 
 
 @rule(RuleSeverity.WARNING, Subject.SCRIPT, fix="Write #SBATCH at the beginning of the line.", source=_SBATCH)
@@ -205,8 +209,8 @@ def _gpus_per_node(script: BatchScript) -> int | None:
 @rule(RuleSeverity.WARNING, Subject.SCRIPT, fix="Start the script with torchrun.", source=_TORCHRUN)
 def sbatch_launch_obsolete(script: BatchScript) -> Iterator[Hit]:
     """torch.distributed.launch is deprecated: torchrun replaced it and passes LOCAL_RANK as a variable."""
-    for place, line in script.calls("torch.distributed.launch"):
-        yield Hit(place, f"{line.split()[0][:60]} starts torch.distributed.launch")
+    for place, _ in script.calls("torch.distributed.launch"):
+        yield Hit(place, "torch.distributed.launch was replaced by torchrun")
 
 
 @rule(
@@ -273,7 +277,7 @@ def sbatch_output_overwritten(script: BatchScript) -> Iterator[Hit]:
 def sbatch_option_twice(script: BatchScript) -> Iterator[Hit]:
     """The last value wins, and the first has no effect."""
     seen: dict[str, str] = {}
-    for option in _options(script):
+    for option in (each for each in _options(script) if each.name != _REPEATABLE):
         if seen.get(option.name, option.value) != option.value and not _is_component(script):
             yield Hit(option.place, f"{option.name[:60]} is set twice")
         seen[option.name] = option.value
