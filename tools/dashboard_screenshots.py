@@ -26,7 +26,7 @@ WINDLASS = Path(sys.executable).with_name("windlass")
 PAGES = {
     "overview": "/",
     "queue": "/queue?why=pretrain-6",
-    "nodes": "/nodes",
+    "nodes": "/nodes?node=a1",
     "share": "/share",
     "history": "/history",
     "simulator": "/simulator",

@@ -12,7 +12,7 @@ from terminal import ok
 
 import strays
 
-PAGES = ("/", "/queue?why=waiter-3", "/nodes", "/share", "/history")
+PAGES = ("/", "/queue?why=waiter-3", "/nodes?view=cards", "/share", "/history")
 TRAINING = """
 import time
 import torch
@@ -98,7 +98,7 @@ def test_every_page_is_accessible_and_loads_nothing_from_elsewhere(visit: Callab
     from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - beside playwright
 
     signed_in = visit(dark=dark)
-    for path in (*PAGES, "/jobs/lesson-1", "/jobs/waiter-3", "/jobs/overflow-5"):
+    for path in (*PAGES, "/jobs/lesson-1", "/jobs/waiter-3", "/jobs/overflow-5", "/nodes"):
         page = signed_in.see(path)
         page.wait_for_timeout(500)  # axe reads colors, and bars change theirs slowly
         found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]})
@@ -108,7 +108,7 @@ def test_every_page_is_accessible_and_loads_nothing_from_elsewhere(visit: Callab
 @pytest.mark.parametrize("width", [390, 768, 2400])
 def test_no_page_is_wider_than_its_window(visit: Callable[..., Visit], width: int):
     signed_in = visit(width=width)
-    for path in (*PAGES, "/jobs/lesson-1", "/jobs/waiter-3", "/jobs/overflow-5"):
+    for path in (*PAGES, "/jobs/lesson-1", "/jobs/waiter-3", "/jobs/overflow-5", "/nodes"):
         page = signed_in.see(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
 
@@ -165,6 +165,23 @@ def test_the_time_axis_shows_runs_expected_starts_and_reservations(visit: Callab
     axis.get_by_text("As a table").click()
     assert axis.get_by_role("cell", name="maintenance").is_visible()
     ok(daemon, "reserve", "works", "--delete")
+
+
+def test_a_node_is_chosen_on_the_map_and_shows_its_past(visit: Callable[..., Visit]):
+    page = visit().see("/nodes")
+    nodes = page.get_by_role("img", name="Map of 2 nodes by job")
+    nodes.focus()
+    nodes.press("ArrowRight")
+    assert "holder-2" in page.locator(".map output").inner_text()
+    nodes.press("Enter")
+    past = page.locator("#node").get_by_role("region", name="Jobs that ran on this node")
+    past.get_by_role("link", name="holder-2").wait_for()
+    assert "node=" in page.url
+    page.get_by_label("Colour of the map").select_option("health")
+    page.locator(".map .legend").get_by_text("cordoned").wait_for()
+    page.get_by_label("View of the nodes").select_option("cards")
+    page.get_by_role("img", name="of 2 gpu in use").first.wait_for()
+    assert "view=cards" in page.url
 
 
 def test_a_finished_run_shows_its_course_and_its_ranks(visit: Callable[..., Visit]):

@@ -122,6 +122,7 @@ METRICS: Mapping[str, Metric] = {
         Metric("DCGM_FI_DEV_GPU_UTIL", "%", Level.RANK, "Utilization of the rank's GPU.", otel="hw.gpu.utilization"),
         Metric("DCGM_FI_DEV_FB_USED", "MiBy", Level.RANK, "Memory in use of the GPU.", otel="hw.gpu.memory.usage"),
         Metric("DCGM_FI_DEV_SM_CLOCK", "MHz", Level.RANK, "Clock of the GPU's multiprocessors."),
+        Metric("DCGM_FI_DEV_GPU_TEMP", "Cel", Level.RANK, "Temperature of the rank's GPU.", otel="hw.temperature"),
         Metric("windlass_rank_series_left_out", "", Level.CLUSTER, "Series of ranks beyond the limit of a scrape."),
         _of_operator("windlass_leader", "", "1 on the leader, 0 on other replicas.", kind=MetricType.GAUGE),
         _of_operator("windlass_turn_seconds", "s", "Time from the arrival of events to the decision.", (), _HISTOGRAM),

@@ -41,8 +41,10 @@ def test_driver_values_are_a_fraction_and_bytes():
         nvmlDeviceGetClockInfo=lambda _gpu, _kind: 900,
         nvmlDeviceGetMaxClockInfo=lambda _gpu, _kind: 1980,
         NVML_CLOCK_SM=1,
+        nvmlDeviceGetTemperature=lambda _gpu, _kind: 61,
+        NVML_TEMPERATURE_GPU=0,
     )
-    clocks = {"gpu_sm_clock": 900, "gpu_max_sm_clock": 1980, "gpu_slowdown": 1}
+    clocks = {"gpu_temperature": 61, "gpu_sm_clock": 900, "gpu_max_sm_clock": 1980, "gpu_slowdown": 1}
     assert read_gpu(driver, "a gpu") == {"gpu_utilisation": 0.97, "gpu_memory": 2**30, **clocks}
 
 
@@ -57,6 +59,8 @@ def test_a_driver_without_clocks_reports_the_rest():
         nvmlDeviceGetUtilizationRates=lambda _: SimpleNamespace(gpu=50),
         nvmlDeviceGetMemoryInfo=lambda _: SimpleNamespace(used=1),
         nvmlDeviceGetCurrentClocksThrottleReasons=hide,
+        nvmlDeviceGetTemperature=lambda *_: hide(None),
+        NVML_TEMPERATURE_GPU=0,
         NVMLError=HiddenError,
     )
     assert read_gpu(driver, "a slice") == {"gpu_utilisation": 0.5, "gpu_memory": 1}

@@ -15,6 +15,8 @@ from windlass.server.dashboard.findings import JobFindings
 from windlass.server.dashboard.job_checkpoints import read_checkpoints
 from windlass.server.dashboard.log_view import read_log
 from windlass.server.dashboard.lost_work import StepRecord, losses
+from windlass.server.dashboard.node_history import read_node_history
+from windlass.server.dashboard.node_use import node_use
 from windlass.server.dashboard.overview import RECENT_MS, overview
 from windlass.server.dashboard.time_axis import time_axis
 from windlass.server.errors import ApiError, ErrorCode
@@ -25,6 +27,8 @@ from windlass.telemetry.frames import CLUSTER, job_scope, queue_scope
 Json = dict[str, Any]
 Filters = Mapping[str, str]
 _MAX_ROWS = "200"
+_MAX_MEASURED = "100"
+"""Running jobs whose ranks are read for the use of nodes."""
 _HISTORY_ROWS = "500"
 _MAX_DIGITS = 16
 _AXIS_MS = 5_000
@@ -51,6 +55,7 @@ class PageViews:
             "overview": self._overview,
             "queue": partial(self._queue, filters),
             "time_axis": self._time_axis,
+            "node_use": self._node_use,
             "nodes": self._nodes,
             "share": self._share,
             "history": partial(self._history, filters),
@@ -58,15 +63,16 @@ class PageViews:
         }
         if view == "course" and name:
             return partial(self._course, queue_scope(name), filters)
-        of_job: dict[str, Callable[[str, Filters], Awaitable[Any]]] = {
+        of_one: dict[str, Callable[[str, Filters], Awaitable[Any]]] = {
             "job": self._job,
             "why": self._explain,
             "metrics": self._metrics,
+            "node": self._node,
             "findings": self._find_causes,
             "checkpoints": self._checkpoints,
         }
         if name:
-            return partial(of_job[view], name, filters) if view in of_job else None
+            return partial(of_one[view], name, filters) if view in of_one else None
         return of_all.get(view)
 
     async def _overview(self) -> Json:
@@ -88,6 +94,16 @@ class PageViews:
 
     async def _nodes(self) -> Json:
         return {"nodes": self._service.nodes(), "now": self._service.source.now()}
+
+    async def _node_use(self) -> Json:
+        rows, total = await self._service.job_page({"phase": "Running", "limit": _MAX_MEASURED, "progress": "1"})
+        return {"nodes": node_use(rows), "left_out": total - len(rows)}
+
+    async def _node(self, name: str, _filters: Filters) -> Json:
+        return {
+            "past": await asyncio.to_thread(read_node_history, self._paths, name),
+            "now": self._service.source.now(),
+        }
 
     async def _share(self) -> Json:
         return self._service.scheduler.shares()

@@ -39,6 +39,7 @@ _RANK_VALUES = {
     "DCGM_FI_DEV_GPU_UTIL": ("gpu_utilisation", 100.0),
     "DCGM_FI_DEV_FB_USED": ("gpu_memory", 1.0 / (1 << 20)),
     "DCGM_FI_DEV_SM_CLOCK": ("gpu_sm_clock", 1.0),
+    "DCGM_FI_DEV_GPU_TEMP": ("gpu_temperature", 1.0),
 }
 """Measurement of a rank and factor to the metric's unit, by metric."""
 

@@ -24,7 +24,7 @@ class GpuGauge:
             threading.Thread(target=self._watch, args=(uuid,), name="nvml", daemon=True).start()
 
     def values(self) -> dict[str, float]:
-        """Return the last sample: `gpu_utilisation` from 0 to 1, `gpu_memory` in bytes of all processes, and clocks."""
+        """Return the last sample: `gpu_utilisation` from 0 to 1, `gpu_memory` in bytes of all processes, clocks, °C."""
         return dict(self._values)
 
     def close(self) -> None:
@@ -51,7 +51,16 @@ def read_gpu(nvml: Any, gpu: Any) -> dict[str, float]:
         "gpu_utilisation": nvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100,
         "gpu_memory": float(nvml.nvmlDeviceGetMemoryInfo(gpu).used),
         **_read_clocks(nvml, gpu),
+        **_read_temperature(nvml, gpu),
     }
+
+
+def _read_temperature(nvml: Any, gpu: Any) -> dict[str, float]:
+    """Return the temperature in °C; nothing if it is hidden."""
+    try:
+        return {"gpu_temperature": float(nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU))}
+    except nvml.NVMLError:
+        return {}
 
 
 def _read_clocks(nvml: Any, gpu: Any) -> dict[str, float]:
