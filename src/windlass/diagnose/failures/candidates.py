@@ -115,9 +115,12 @@ def _healthy_lines(facts: Sequence[tuple[Fact, int]], rules: Mapping[str, Failur
 
 
 def _explained_lines(facts: Sequence[tuple[Fact, int]], rules: Mapping[str, FailureRule]) -> set[tuple[str, int]]:
-    """Lines on which a rule other than the generic ones has fired."""
-    known = (fact for fact, _ in facts if fact.rule not in _GENERIC and rules[fact.rule].role is not RuleRole.HINT)
-    return {_place(fact) for fact in known}
+    """Lines on which a rule other than the generic ones has fired, with all that it needs."""
+    by_rule: dict[str, list[tuple[Fact, int]]] = defaultdict(list)
+    for fact, signature in facts:
+        if fact.rule not in _GENERIC and rules[fact.rule].role is not RuleRole.HINT:
+            by_rule[fact.rule].append((fact, signature))
+    return {_place(fact) for id, proofs in by_rule.items() for fact in _complete_sets(rules[id], proofs)}
 
 
 def _are_mild(facts: Sequence[Fact]) -> bool:

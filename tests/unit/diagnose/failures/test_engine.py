@@ -307,3 +307,11 @@ def test_a_shortage_of_gpus_is_no_cause_after_the_pod_found_a_node() -> None:
 def test_a_message_inside_json_is_read_with_plain_quotes() -> None:
     verdict = verdict_of(log("event.json", r'"message": "secret \"hub-token\" not found"'))
     assert (verdict.cause, verdict.certainty) == ("config-missing", Certainty.CERTAIN)
+
+
+def test_a_rule_that_lacks_one_of_its_lines_does_not_hide_the_exception_of_another() -> None:
+    alone = verdict_of(log("train.log", "KeyError: 'labels'"))
+    both = verdict_of(
+        log("train.log", '  File "/opt/env/transformers/models/auto/configuration_auto.py", line 7', "KeyError: 'labels'")
+    )
+    assert (alone.cause, both.cause) == ("user-code-error", "package-conflict")
