@@ -133,6 +133,7 @@ METRICS: Mapping[str, Metric] = {
         _of_operator("windlass_bind_seconds", "s", "Latency of pod bindings at the API server.", (), _HISTOGRAM),
         _of_operator("windlass_pods_bound_total", "", "Pods bound to nodes."),
         _of_operator("windlass_jobs_ended_total", "", "Ended jobs, by phase.", ("phase",)),
+        _of_operator("windlass_diagnoses_total", "", "Verdicts by time: in time, late, after the end.", ("when",)),
         _of_operator("windlass_object_faults_total", "", "Objects that could not be used, by kind.", ("kind",)),
         _of_operator("windlass_unforeseen_ends_total", "", "Leadership terms that an unforeseen error ended."),
         _of_operator("windlass_api_requests_total", "", "Attempted requests to the API server.", ("verb", "code")),

@@ -19,7 +19,9 @@ from prometheus_client.registry import Collector
 from windlass.backends.kubernetes.client.request_counters import Histogram, RequestCounters
 from windlass.backends.port import Changes
 from windlass.controller.observer import Observer
-from windlass.core.model.status import Phase
+from windlass.core.lifecycle.events import Diagnosed
+from windlass.core.model.diagnosed_cause import DiagnosedCause
+from windlass.core.model.status import TERMINAL, Phase, Status
 from windlass.server.operator.history.store import JobHistory
 from windlass.telemetry.metric_table import METRICS, MetricType
 
@@ -45,6 +47,8 @@ class OperatorMetrics:
     """Time from a gang's admission until all of its pods run."""
     ended: Counter[str] = field(default_factory=Counter)
     """Ended jobs by phase."""
+    diagnosed: Counter[str] = field(default_factory=Counter)
+    """Verdicts on failed attempts by the time at which they came."""
     object_faults: Counter[str] = field(default_factory=Counter)
     """Objects that could not be used, each attempt counted, by kind."""
     unforeseen_ends: int = 0
@@ -59,6 +63,8 @@ class OperatorMetrics:
         states = {state.id: state.status for state in changes.states}
         for transition in changes.transitions:
             status = states.get(transition.job_id)
+            if status is not None and transition.event == Diagnosed.__name__ and status.diagnosis is not None:
+                self.diagnosed[_timing(status, status.diagnosis)] += 1
             if status is None or transition.before == transition.after:
                 continue
             if transition.after == Phase.ADMITTED and status.queued_at is not None:
@@ -71,6 +77,13 @@ class OperatorMetrics:
                 self.gathered.observe((transition.at - status.admitted_at) / 1000)
             if transition.after in (Phase.SUCCEEDED, Phase.FAILED):
                 self.ended[transition.after] += 1
+
+
+def _timing(status: Status, cause: DiagnosedCause) -> str:
+    """Returns when a verdict came: after the job's end, too late for a restart that was to wait for it, or in time."""
+    if status.phase in TERMINAL and status.target is None:
+        return "after the end"
+    return "late" if cause.is_late else "in time"
 
 
 class TurnTimer(Observer):
@@ -125,6 +138,7 @@ def _counts(metrics: OperatorMetrics) -> Iterator[tuple[str, Samples]]:
     yield "windlass_leader", {(): int(metrics.leading)}
     yield "windlass_pods_bound_total", {(): sum(tally.bindings.counts)}
     yield "windlass_jobs_ended_total", _by_label(metrics.ended)
+    yield "windlass_diagnoses_total", _by_label(metrics.diagnosed)
     yield "windlass_object_faults_total", _by_label(metrics.object_faults)
     yield "windlass_unforeseen_ends_total", {(): metrics.unforeseen_ends}
     yield "windlass_api_requests_total", dict(tally.requests.items())

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
@@ -10,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sample_telemetry import sample_frames
 from windlass.backends.kubernetes.client.request_counters import Histogram
 from windlass.backends.port import Changes, Transition
+from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.status import Phase
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.metrics import OperatorMetrics, render_metrics
@@ -63,6 +65,23 @@ def test_waiting_times_are_observed_at_the_next_phase(state):
     assert found["windlass_jobs_ended_total Failed"] == 1
 
 
+def test_verdicts_count_by_the_time_at_which_they_come(state):
+    metrics, cause = OperatorMetrics(), DiagnosedCause(1, "einops is missing", "package-missing")
+    for phase, verdict in (
+        (Phase.RESTARTING, cause),
+        (Phase.RUNNING, replace(cause, is_late=True)),
+        (Phase.FAILED, cause),
+        (Phase.FAILED, cause),
+    ):
+        job = state(phase=phase, diagnosis=verdict)
+        step = Transition(job.id, 1, "Diagnosed", phase, phase, "attempt 1: einops is missing")
+        metrics.count(Changes(states=(job,), transitions=(step,)))
+    found = values_of(metrics)
+    told = [found[f"windlass_diagnoses_total {when}"] for when in ("in time", "late", "after the end")]
+    assert told == [1, 1, 2]
+    assert "windlass_jobs_ended_total Failed" not in found
+
+
 def test_a_follower_reports_that_it_does_not_lead():
     metrics = OperatorMetrics(sizes={"logs to read": lambda: 3})
     found = values_of(metrics)
@@ -72,7 +91,10 @@ def test_a_follower_reports_that_it_does_not_lead():
 
 def test_every_metric_of_the_table_is_exported_with_its_labels_and_no_other():
     metrics = OperatorMetrics(
-        ended=Counter({"Failed": 1}), object_faults=Counter({"Job": 1}), sizes={"logs to read": lambda: 3}
+        ended=Counter({"Failed": 1}),
+        diagnosed=Counter({"late": 1}),
+        object_faults=Counter({"Job": 1}),
+        sizes={"logs to read": lambda: 3},
     )
     metrics.tally.count_request("GET", "/api/v1/pods", 200, 0.01)
     metrics.tally.count_watch("/api/v1/pods")
