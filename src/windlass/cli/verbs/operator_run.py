@@ -215,7 +215,8 @@ CordonOption: TypeAlias = Annotated[
         "--cordon-bad-nodes",
         min=0,
         metavar="N",
-        help="Cordon nodes proven bad by diagnoses and node conditions, or jobs of two namespaces, at most N; 0: none.",
+        help="Cordon nodes proven bad by diagnoses and node conditions, or jobs of two namespaces, at most N; 0: none. "
+        "Only nodes of a cluster: those of this machine are never cordoned, and `restart: {verdict: act}` avoids them.",
     ),
 ]
 _Keep: TypeAlias = Annotated[str, typer.Option("--keep", metavar="DURATION", help="How long ended jobs are kept.")]
