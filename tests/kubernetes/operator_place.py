@@ -42,6 +42,7 @@ from windlass.server.operator.metrics import OperatorMetrics
 from windlass.server.operator.pending_reasons import write_reasons
 from windlass.server.operator.serving_certificate import make_certificate, server_context
 
+SETTINGS = EndpointSettings(open_queries=True)
 PYTORCHJOBS = "/apis/kubeflow.org/v1/pytorchjobs"
 
 
@@ -112,12 +113,15 @@ async def leading(
     after: Callable[[Api, FakeKubelets], Awaitable[None]] | None = None,
     paths: Sequence[str] = (JOBS, PYTORCHJOBS),
     reasons: bool = False,
+    settings: EndpointSettings = SETTINGS,
+    image_pull_timeout: int = 0,
 ) -> AsyncIterator[OperatorPlace]:
     """An operator on two nodes of two devices each, with its history in a file of this folder.
 
     `prepare` is called before the operator starts, `after` when it has stopped after a body that raised nothing.
     `paths`: of the objects that are removed at the end beside nodes, pods and services; after an error all jobs are.
-    `reasons`: jobs say why they wait, or lack replicas.
+    `reasons`: jobs say why they wait, or lack replicas. `settings`: of the operator's endpoints.
+    `image_pull_timeout`: time in ms for which pods wait for an image.
     """
     troubles: list[str] = []
     metrics = OperatorMetrics()
@@ -137,9 +141,9 @@ async def leading(
         agents = calls.getsockname()[1]
         certificate, key = make_certificate([wire.CONTROLLER_NAME], datetime.now(UTC))
         kinds = Settings(agent_endpoint=f"127.0.0.1:{agents}", agent_authority=certificate.decode())
-        settings = BackendSettings(kinds, AgentSettings(key), image_pull_timeout=0)
-        world = KubernetesBackend(connection, _now, settings, troubles.append)
-        endpoints = Endpoints(metrics, history, EndpointSettings(open_queries=True))
+        backend = BackendSettings(kinds, AgentSettings(key), image_pull_timeout=image_pull_timeout)
+        world = KubernetesBackend(connection, _now, backend, troubles.append)
+        endpoints = Endpoints(metrics, history, settings)
         listener = listen("127.0.0.1", 0)
         port = listener.getsockname()[1]
         tasks = [asyncio.create_task(endpoints.serve(listener))]

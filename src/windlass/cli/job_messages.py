@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from windlass.cli.exit_codes import ExitCode
@@ -45,6 +45,13 @@ def verdict_line(cause: Json) -> str:
     """Returns the verdict on the last attempt, with the strength of its evidence and its rule."""
     strength = f" ({cause['certainty']}, {cause['rule']})" if cause["rule"] else ""
     return f"verdict: {join_lines(cause['text'])}{strength}"
+
+
+def wait_verdict_lines(job: Json) -> Iterator[str]:
+    """Yields the verdict on what keeps a job from running, with its fix."""
+    if cause := job.get("wait_diagnosis"):
+        fix = f"; fix: {join_lines(cause['fix'])}" if cause["fix"] else ""
+        yield f"waits: {verdict_line(cause)}{fix}"
 
 
 def end_lines(job: Json, logs: str, option: str = "") -> list[str]:

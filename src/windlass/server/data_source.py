@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from windlass.backends.port import Transition
+from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.job import Job
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import Snapshot
@@ -82,6 +83,9 @@ class DataSource(Protocol):
 
     def member_wait(self, job_id: str) -> tuple[str, str] | None:
         """Why members of a started job do not run yet, as a word and a sentence; None if nothing is known."""
+
+    def wait_verdict(self, job_id: str) -> DiagnosedCause | None:
+        """Verdict on what keeps a job from running for longer than a short time; None without one."""
 
     def held_jobs(self) -> Sequence[JobState]:
         """Jobs that the controller does not know yet, because an object that they need is missing."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from windlass.controller.controller import Controller
 from windlass.core.model.status import HOLDING, JobState, Phase
 from windlass.server import views
-from windlass.server.data_source import JobRecords
+from windlass.server.data_source import DataSource
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.views import Json, PendingStatus
 
@@ -15,8 +15,8 @@ from windlass.server.views import Json, PendingStatus
 class JobLookup:
     """Lookup of jobs in a controller and in its backend. Methods raise ApiError, BackendError."""
 
-    def __init__(self, controller: Controller, records: JobRecords) -> None:
-        self._controller, self._records = controller, records
+    def __init__(self, controller: Controller, source: DataSource) -> None:
+        self._controller, self._source, self._records = controller, source, source.records
 
     async def ids(self, name: str) -> list[str]:
         """Ids of the jobs that a name or id means: one, or an array's members."""
@@ -43,10 +43,11 @@ class JobLookup:
         return views.job_line(state, self.pending_status(state, positions))
 
     def pending_status(self, state: JobState, positions: Mapping[str, int]) -> PendingStatus:
-        """Verdict and position of a job, if it is pending."""
+        """Verdict and position of a job if it is pending, and the diagnosis of what keeps it from running."""
+        obstacle = self._source.wait_verdict(state.id)
         if not is_pending(state):
-            return views.NOT_PENDING
-        return PendingStatus(self._controller.plan.verdicts.get(state.id), positions.get(state.id, 0))
+            return views.NOT_PENDING if obstacle is None else PendingStatus(obstacle=obstacle)
+        return PendingStatus(self._controller.plan.verdicts.get(state.id), positions.get(state.id, 0), obstacle)
 
 
 def is_pending(state: JobState) -> bool:

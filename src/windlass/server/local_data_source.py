@@ -114,6 +114,9 @@ class LocalDataSource:
     def member_wait(self, _job_id: str) -> None:
         """Nothing: processes start at once."""
 
+    def wait_verdict(self, _job_id: str) -> None:
+        """Nothing: a job that can never start is refused."""
+
     def held_jobs(self) -> Sequence[JobState]:
         """Empty: the controller knows every job."""
         return ()

@@ -45,7 +45,7 @@ class Service:
         self.kind = kind
         self._telemetry = telemetry
         self._began = source.now()
-        self.lookup = JobLookup(controller, source.records)
+        self.lookup = JobLookup(controller, source)
         self.scheduler = SchedulerQueries(controller, source, self.lookup)
         self.events = FollowedEvents(controller, source.records, feed, self.lookup)
         self.is_ending = False

@@ -11,6 +11,7 @@ import msgspec
 from windlass.backends.local.state_reader import Task
 from windlass.backends.port import Transition
 from windlass.core.lifecycle.failure import needs_diagnosis
+from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.elastic_size import job_at_maximum, present_job
 from windlass.core.model.gang import RunningGang
 from windlass.core.model.job import Job, total_request
@@ -27,10 +28,14 @@ Json: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PendingStatus:
-    """Verdict and queue position of a pending job in the last plan. `position` counts from 1; 0: not in the queue."""
+    """Verdict and queue position of a pending job in the last plan. `position` counts from 1; 0: not in the queue.
+
+    `obstacle`: the diagnosis of what keeps a job from running that waits for longer than a short time.
+    """
 
     verdict: Verdict | None = None
     position: int = 0
+    obstacle: DiagnosedCause | None = None
 
 
 NOT_PENDING = PendingStatus()
@@ -76,6 +81,7 @@ def job_line(state: JobState, waiting: PendingStatus = NOT_PENDING) -> Json:
         "exit_code": exit_code(state),
         "diagnosis": msgspec.to_builtins(status.diagnosis) if status.diagnosis else None,
         "awaits_diagnosis": needs_diagnosis(status),
+        "wait_diagnosis": msgspec.to_builtins(waiting.obstacle) if waiting.obstacle else None,
     }
 
 

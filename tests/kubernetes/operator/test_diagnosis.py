@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from backend_host import Behaviour
 from controlplane.cluster import ControlPlane
-from kubernetes_host import JOBS, NAMESPACE, namespaced
-from node_logs import logs_of_nodes
+from node_logs import LongLog, logs_of_nodes
 from operator_place import OperatorPlace, leading
+from verdict_conditions import condition_of, event_with
 
 import strays
 from windlass.backends.port import Changes, Transition
@@ -29,27 +29,6 @@ TRACEBACK = """Traceback (most recent call last):
     import einops
 ModuleNotFoundError: No module named 'einops'
 """
-
-
-async def condition_of(place: OperatorPlace, name: str) -> dict[str, Any]:
-    """The condition Diagnosed of a job's object, once it is there."""
-    async with asyncio.timeout(strays.TIMEOUT_S):
-        while True:
-            found = (await place.api.get(f"{namespaced(JOBS)}/{name}")).get("status") or {}
-            for each in found.get("conditions") or ():
-                if each["type"] == "Diagnosed":
-                    return each
-            await asyncio.sleep(0.05)
-
-
-async def event_with(place: OperatorPlace, reason: str, message: str) -> dict[str, Any]:
-    async with asyncio.timeout(strays.TIMEOUT_S):
-        while True:
-            listed = await place.api.get(f"/api/v1/namespaces/{NAMESPACE}/events")
-            for each in listed["items"]:
-                if (each["reason"], each["message"]) == (reason, message):
-                    return each
-            await asyncio.sleep(0.05)
 
 
 def test_the_verdict_is_a_condition_an_event_and_part_of_the_history(apiserver: ControlPlane, tmp_path: Path):
@@ -71,6 +50,27 @@ def test_the_verdict_is_a_condition_an_event_and_part_of_the_history(apiserver: 
             assert (details["diagnosis"]["rule"], details["awaits_diagnosis"]) == ("package-missing", False)
             [ended] = (await place.get("/v1/history"))["jobs"]
             assert ended["diagnosis"] == details["diagnosis"]
+
+    asyncio.run(story())
+
+
+def test_the_cause_at_the_start_of_a_log_of_200_mb_is_found(apiserver: ControlPlane, tmp_path: Path):
+    waits = "shutdown: thread 17 of the loader has not ended, waiting\n"
+    log = LongLog("warming up\n" * 80_000 + TRACEBACK, waits, 200_000_000 // len(waits), "shutdown: gave up\n")
+    assert len(log) > 200_000_000
+
+    async def story() -> None:
+        async with (
+            asyncio.timeout(strays.TIMEOUT_S * 4),
+            leading(apiserver, tmp_path) as place,
+            logs_of_nodes(apiserver, place.api, lambda _pod: log),
+        ):
+            await place.submit("digits", Behaviour.FAIL)
+            found = await condition_of(place, "digits")
+            assert found["reason"] == "PackageMissing", found
+            assert "not seen: pod digits-worker-0: the lines between its first and its last ones" in found["message"]
+            [kept] = (await place.get("/v1/jobs/digits/logs"))["logs"]
+            assert (kept["text"].count("\n"), "einops" in kept["text"]) == (500, False)
 
     asyncio.run(story())
 

@@ -56,6 +56,7 @@ from windlass.backends.kubernetes.status.refusals import Refusal, Refusals
 from windlass.backends.kubernetes.status.status_writer import StatusWriter
 from windlass.backends.port import BackendEvent, Changes, JobRecovered, Recovery
 from windlass.core.lifecycle.commands import Command, Launch, Rescale, RestartMember, Stop
+from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.train_runtimes import TRAIN_JOB
@@ -115,7 +116,7 @@ class KubernetesBackend:
         # 3. our own gangs
         self._standby = StandbyPods(self.pods, self._executor, self.changed.mark, on_trouble)
         self.jobs = JobStore()
-        reports = JobReports(self.inbox.put, self._refusals.refuse, self.jobs.allocate_number)
+        self._reports = reports = JobReports(self.inbox.put, self._refusals.refuse, self.jobs.allocate_number)
         self.job_specs = JobSpecs(
             self.jobs,
             reports,
@@ -321,6 +322,14 @@ class KubernetesBackend:
             self.faults.note(
                 gang.reference, f"is left out of the plan for a while: {type(error).__name__}: {error}"[:300]
             )
+
+    def show_wait_verdict(self, gang: Gang, cause: DiagnosedCause | None) -> None:
+        """Shows the verdict on what a job waits for, or none any more."""
+        gang.notes.wait_verdict, gang.notes.needs_write = cause, True
+        if gang.fit.waiting_reason:
+            self._reports.report_wait(gang)
+        else:
+            self.changed.mark(gang)
 
     def wake(self) -> None:
         """Makes `wait` return."""

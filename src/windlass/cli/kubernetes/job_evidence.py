@@ -9,7 +9,7 @@ from typing import Any
 
 from windlass.backends.errors import BackendError
 from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
-from windlass.backends.kubernetes.client.pod_log import read_log_end
+from windlass.backends.kubernetes.client.pod_log import read_log_end, read_log_start
 from windlass.cli.kubernetes.api_session import REQUEST_TIMEOUT_S
 from windlass.cli.kubernetes.client import ClusterClient
 from windlass.cli.kubernetes.job_objects import JobObject
@@ -86,30 +86,39 @@ def _container_lines(container: Json) -> Iterator[str]:
 async def _read_logs(
     cluster: ClusterClient, pods: Sequence[tuple[Json, PodRank]], *, with_rank: bool
 ) -> tuple[list[LoggedText], list[str]]:
-    """Returns the ends of the logs of pods, those before a container's restart included, and what cannot be read."""
+    """Returns the logs of pods, those before a container's restart included, and what cannot be read."""
     size = max(_MIN_LOG_BYTES, min(_MAX_LOG_BYTES, MAX_EXCERPT_BYTES // max(1, len(pods))))
     room = asyncio.Semaphore(_AT_ONCE)
 
     async def read(rank: PodRank, container: str, *, previous: bool) -> LoggedText | str:
-        params = {"container": container, "timestamps": "true", "tailLines": str(size // _BYTES_PER_LINE)}
-        params |= {"previous": "true"} if previous else {}
+        params = {"container": container, "timestamps": "true"} | ({"previous": "true"} if previous else {})
         try:
             async with room:
-                body = await read_log_end(
-                    cluster.session.connection, rank.namespace, rank.name, params, size, REQUEST_TIMEOUT_S
-                )
+                text, is_whole = await _read_both_ends(cluster, rank, params, size)
         except (Refusal, BackendError) as error:
             return f"log of pod {rank.name}: {error}"
         name = f"pod {rank.name} {container}{' before its restart' if previous else ''}"
-        is_whole = len(body) < size and body.count(b"\n") < size // _BYTES_PER_LINE
         rank_of_log = rank.rank if with_rank else None
-        return LoggedText(name, body.decode(errors="replace"), rank_of_log, rank.node or None, is_whole)
+        return LoggedText(name, text, rank_of_log, rank.node or None, is_whole)
 
     reads = [read(rank, name, previous=previous) for pod, rank in pods for name, previous in _logs_of(pod, rank)]
     answers = await asyncio.gather(*reads)
     logs = [each for each in answers if isinstance(each, LoggedText)]
-    cut = [f"{each.name}: the lines before its last ones" for each in logs if not each.is_complete]
+    cut = [f"{each.name}: the lines between its first and its last ones" for each in logs if not each.is_complete]
     return logs, [*(each for each in answers if isinstance(each, str)), *cut]
+
+
+async def _read_both_ends(
+    cluster: ClusterClient, rank: PodRank, params: Mapping[str, str], size: int
+) -> tuple[str, bool]:
+    """Returns the end of a log, with its start if it is longer than `size`, and whether that is all of it."""
+    where, lines = (cluster.session.connection, rank.namespace, rank.name), size // _BYTES_PER_LINE
+    end = await read_log_end(*where, {**params, "tailLines": str(lines)}, size, REQUEST_TIMEOUT_S)
+    text = end.decode(errors="replace")
+    if len(end) < size and end.count(b"\n") < lines:
+        return text, True
+    start = await read_log_start(*where, params, size // 2, REQUEST_TIMEOUT_S)
+    return start.joined(text), start.is_all
 
 
 def _logs_of(pod: Json, rank: PodRank) -> Iterator[tuple[str, bool]]:

@@ -10,7 +10,7 @@ import typer
 
 from windlass.cli.completion import complete_job_names
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.job_messages import verdict_line
+from windlass.cli.job_messages import verdict_line, wait_verdict_lines
 from windlass.cli.target import (
     ControllerClient,
     NamespaceOption,
@@ -177,7 +177,7 @@ def _job_lines(job: Json, *, wide: bool) -> Iterator[str]:
     yield "  submitted {}, started {}, ended {}".format(*times)
     for line in job["rank_resources"]:
         yield f"  {line}"
-    for line in progress_lines(job):
+    for line in (*progress_lines(job), *wait_verdict_lines(job)):
         yield f"  {line}"
     yield from _attempts(job, every_rank=wide)
     if wide:

@@ -10,6 +10,7 @@ import typer
 from windlass.cli.completion import complete_job_names
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.job_messages import wait_verdict_lines
 from windlass.cli.target import (
     NamespaceOption,
     NoColorOption,
@@ -108,6 +109,8 @@ def _print_answer(answer: Json, what_if: str, *, paint: bool) -> None:
     found = answer.get("explanation")
     if not what_if:
         print(headline(answer["job"]))
+        for line in wait_verdict_lines(answer["job"]):
+            print(line)
         if missing := answer.get("missing"):
             print(f"lacks replicas that it requests: {missing['message']} ({missing['reason']})")
         if members := answer.get("members"):

@@ -5,11 +5,14 @@ The logs are those that the history has: they were read when the attempt failed,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from windlass.backends.kubernetes.client.objects import Node
+from windlass.backends.kubernetes.client.pod_log import LogStart
+from windlass.core.lifecycle.failure import START_TIMEOUT
 from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.server.diagnosis.diagnosis_process import ProcessLimits, diagnose_in_process
@@ -36,6 +39,8 @@ class AttemptDiagnosis:
     recorder: HistoryRecorder
     nodes: Mapping[str, Node]
     """The last seen nodes by name."""
+    last_wait: Callable[[str], tuple[int, str]] = lambda _job_id: (0, "")
+    """Returns the attempt of a job that waited last for its start, and the obstacle as a line of evidence."""
 
     async def diagnose(self, state: JobState) -> DiagnosedCause:
         """Returns the verdict on the newest failed attempt of a job. Raises DiagnosisError, ApiError, BackendError."""
@@ -45,19 +50,44 @@ class AttemptDiagnosis:
             logs: Sequence[StoredLog] | None = await self.records.logs(state.id)
         except HistoryError:
             logs = None
-        request = cluster_evidence(details, logs, state.status.failed_generation)
+        attempt = state.status.failed_generation
+        starts = self.recorder.take_log_starts(state.id, attempt)
+        request = cluster_evidence(details, logs, attempt, starts)
+        request = replace(request, texts=[*request.texts, *self._obstacle(state)])
         names = {text.node for text in request.texts if text.node}
         seen = condition_texts(self.nodes[name] for name in sorted(names) if name in self.nodes)
         return await diagnose_in_process(replace(request, texts=[*request.texts, *seen]), _LIMITS)
 
+    def _obstacle(self, state: JobState) -> Iterator[LoggedText]:
+        """Yields what an attempt waited for that has not started in time: its pods are gone."""
+        attempt, text = self.last_wait(state.id)
+        failure = state.status.last_failure
+        has_not_started = failure is not None and failure.reason == START_TIMEOUT.reason
+        if has_not_started and text and attempt == state.status.failed_generation:
+            yield LoggedText(f"wait of {state.id}", f"{text}\n")
 
-def cluster_evidence(details: Mapping[str, Any], logs: Sequence[StoredLog] | None, attempt: int) -> EvidenceRequest:
-    """Returns the evidence of an attempt. `logs` None: the database of history did not answer."""
+
+async def diagnose_wait(request: EvidenceRequest) -> DiagnosedCause:
+    """Returns the verdict on what a job waits for. Raises DiagnosisError."""
+    return await diagnose_in_process(request, _LIMITS)
+
+
+def cluster_evidence(
+    details: Mapping[str, Any],
+    logs: Sequence[StoredLog] | None,
+    attempt: int,
+    starts: Mapping[int, LogStart] = MappingProxyType({}),
+) -> EvidenceRequest:
+    """Returns the evidence of an attempt.
+
+    `logs` None: the database of history did not answer. `starts`: the starts of logs by rank, as far as they were read.
+    """
     own = [log for log in logs or () if log.generation == attempt]
     is_rank_per_pod = all(role["procs"] == 1 for role in details["spec"]["roles"])
-    texts = [_log_text(log, len(own), with_rank=is_rank_per_pod) for log in own]
+    texts = [_log_text(log, starts.get(log.rank), len(own), with_rank=is_rank_per_pod) for log in own]
     unseen = [f"pod {log.pod}: {log.missing}" for log in own if log.missing]
-    unseen += [f"{text.name}: the lines before its last ones" for text in texts if text.text and not text.is_complete]
+    cut = [log for log, text in zip(own, texts, strict=True) if text.text and not text.is_complete]
+    unseen += [f"pod {log.pod}: the lines {_gap(starts.get(log.rank))}" for log in cut]
     if logs is None:
         unseen.append("no logs: the database of history does not answer")
     elif not own:
@@ -71,9 +101,14 @@ def cluster_evidence(details: Mapping[str, Any], logs: Sequence[StoredLog] | Non
     )
 
 
-def _log_text(log: StoredLog, logs: int, *, with_rank: bool) -> LoggedText:
-    is_complete = not log.missing and is_whole_log(log.text, logs)
-    return LoggedText(f"pod {log.pod}", log.text, log.rank if with_rank else None, log.node, is_complete)
+def _log_text(log: StoredLog, start: LogStart | None, logs: int, *, with_rank: bool) -> LoggedText:
+    text = log.text if start is None else start.joined(log.text)
+    is_complete = not log.missing and (is_whole_log(log.text, logs) or (start is not None and start.is_all))
+    return LoggedText(f"pod {log.pod}", text, log.rank if with_rank else None, log.node, is_complete)
+
+
+def _gap(start: LogStart | None) -> str:
+    return "before its last ones" if start is None else "between its first and its last ones"
 
 
 def condition_texts(nodes: Iterable[Node]) -> Iterator[LoggedText]:

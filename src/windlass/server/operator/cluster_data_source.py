@@ -8,6 +8,7 @@ from dataclasses import replace
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.cluster.empty_cluster import snapshot_emptier
 from windlass.backends.kubernetes.status.member_waits import member_wait
+from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.job import Job
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.status import JobState
@@ -65,6 +66,11 @@ class ClusterDataSource:
         """Why pods of a started job do not run yet: an image, or another scheduler."""
         gang = self._backend.jobs.get(job_id)
         return member_wait(gang) if gang is not None else None
+
+    def wait_verdict(self, job_id: str) -> DiagnosedCause | None:
+        """Verdict on what keeps a job from running."""
+        gang = self._backend.jobs.get(job_id)
+        return gang.notes.wait_verdict if gang is not None else None
 
     def held_jobs(self) -> Sequence[JobState]:
         """Jobs whose volumes or priority classes are missing."""

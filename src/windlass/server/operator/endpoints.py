@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from starlette.types import ASGIApp
 
@@ -16,7 +17,7 @@ from windlass.core.model.status import JobState
 from windlass.server.diagnosis.failure_diagnosis import FailureDiagnosis
 from windlass.server.feed import EventFeed
 from windlass.server.operator.app import cluster_api, probe_application, with_open_queries
-from windlass.server.operator.attempt_diagnosis import AttemptDiagnosis, is_recent
+from windlass.server.operator.attempt_diagnosis import AttemptDiagnosis, diagnose_wait, is_recent
 from windlass.server.operator.bounded_http import DEFAULT_LIMITS, HttpLimits, bounded_server
 from windlass.server.operator.cluster_data_source import ClusterDataSource
 from windlass.server.operator.cluster_job_records import ClusterJobRecords
@@ -29,6 +30,7 @@ from windlass.server.operator.queries.app import QueryServer
 from windlass.server.operator.queries.authentication import Authenticator
 from windlass.server.operator.queries.authorization import Authorizer
 from windlass.server.operator.queries.leader_queries import LeaderQueries
+from windlass.server.operator.wait_diagnosis import WaitDiagnosis
 from windlass.server.service import Service
 from windlass.server.telemetry_records.present_frames import present_frames
 from windlass.telemetry.exposition import render_frames
@@ -47,6 +49,8 @@ class EndpointSettings:
     """Whether the metrics have series of each rank."""
     diagnoses_at_once: int = 1
     """Failed attempts that are diagnosed at the same time; 0: none is."""
+    diagnoses_waits_after_s: float = 30.0
+    """Seconds for which a job waits for the same obstacle before that is diagnosed."""
     cordon_limit: int = 0
     """Maximum number of nodes that are cordoned because diagnoses prove them bad."""
 
@@ -74,13 +78,16 @@ class Endpoints:
         self._feed = EventFeed()
         self._recorder: HistoryRecorder | None = None
         self._diagnosis: tuple[FailureDiagnosis | NodeCordon, ...] = ()
+        self._waits: WaitDiagnosis | None = None
 
     def lead(
         self, controller: Controller, backend: KubernetesBackend, recovered: Sequence[JobState]
     ) -> Sequence[Observer]:
         """Makes this replica answer the API. Returns the observers of its controller: history, metrics, followers."""
         self._feed = EventFeed()
-        self._recorder = recorder = HistoryRecorder(backend, self._history.writer)
+        self._recorder = recorder = HistoryRecorder(
+            backend, self._history.writer, keeps_starts=self._settings.diagnoses_at_once > 0
+        )
         recorder.record_recovery(recovered)
         self._metrics.sizes["logs to read"] = lambda: recorder.pending_reads
         commit = OngoingCommit()
@@ -97,11 +104,13 @@ class Endpoints:
             commit,
         ]
         if at_once := self._settings.diagnoses_at_once:
-            attempt = AttemptDiagnosis(service, records, recorder, backend.cluster.picture.objects)
+            nodes = backend.cluster.picture.objects
+            attempt = AttemptDiagnosis(service, records, recorder, nodes, partial(_last_wait, backend))
             diagnosis = _diagnosis(attempt, backend, recovered, at_once)
             limit = self._settings.cordon_limit
             cordon = (NodeCordon(backend.connection, limit, backend.on_trouble),) if limit else ()
             self._diagnosis = (diagnosis, *cordon)
+            self._waits = WaitDiagnosis(backend, diagnose_wait, self._settings.diagnoses_waits_after_s)
         return [*observers, *self._diagnosis]
 
     def complain(self, trouble: str) -> None:
@@ -116,6 +125,9 @@ class Endpoints:
         for each in self._diagnosis:
             await each.close()
         self._diagnosis = ()
+        if self._waits is not None:
+            await self._waits.close()
+            self._waits = None
         if self._recorder is not None:
             await self._recorder.close()
             self._recorder = None
@@ -152,6 +164,11 @@ def _diagnosis(
     ended = [gang.state for gang in backend.jobs if gang.stored is not None]
     found.add(state for state in (*recovered, *ended) if is_recent(state, backend.now()))
     return found
+
+
+def _last_wait(backend: KubernetesBackend, job_id: str) -> tuple[int, str]:
+    gang = backend.jobs.get(job_id)
+    return (0, "") if gang is None else gang.notes.last_wait
 
 
 def listen(host: str, port: int, option: str = "--metrics-port") -> socket.socket:

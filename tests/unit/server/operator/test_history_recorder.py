@@ -9,7 +9,7 @@ import pytest
 
 from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
 from windlass.backends.port import Changes, Transition
-from windlass.core.model.status import Phase, Target
+from windlass.core.model.status import Failure, FailureClass, Phase, Target
 from windlass.server.operator.history.entries import HistoryEntry
 from windlass.server.operator.history.recorder import HistoryRecorder
 
@@ -139,6 +139,44 @@ def test_an_unreadable_log_has_a_reason(cluster, notes, state, pod, turn, troubl
     cluster.logs["digits-master-0"] = trouble
     turn((state(succeeded_members=1), as_it_is))
     assert notes.logs == {0: message}
+
+
+@pytest.mark.parametrize(("lines", "is_all"), [(20_000, True), (200_000, False)])
+def test_the_start_of_a_long_log_is_kept_for_the_diagnosis_of_a_failure(cluster, notes, state, pod, lines, is_all):
+    cluster.add(state())
+    cluster.found = [pod("worker", 0, code=1)]
+    cluster.logs["digits-worker-0"] = b"the cause\n" + b"step 1 loss 0.1\n" * lines
+    failed = state(last_failure=Failure(FailureClass.USER, "ExitCode", "code 1", 1), phase=Phase.RESTARTING)
+
+    async def record() -> None:
+        recorder = HistoryRecorder(cluster, notes, keeps_starts=True)
+        recorder.on_commit_start(Changes(states=(failed,)))
+        recorder.on_commit_end(Changes(states=(failed,)))
+        await recorder.wait_for_logs(failed.id)
+        starts = recorder.take_log_starts(failed.id, 1)
+        assert (starts[1].text.startswith("the cause\n"), starts[1].is_all) == (True, is_all)
+        assert len(starts[1].text) <= 1 << 20
+        assert recorder.take_log_starts(failed.id, 1) == {}
+
+    asyncio.run(record())
+    assert "the cause" not in notes.logs[1]
+
+
+def test_no_start_of_a_log_is_read_when_its_pod_has_succeeded(cluster, notes, state, pod):
+    cluster.add(state())
+    cluster.found = [pod("worker", 0, code=0)]
+    cluster.logs["digits-worker-0"] = b"step 1 loss 0.1\n" * 20_000
+    ended = state(phase=Phase.SUCCEEDED, finished_at=2)
+
+    async def record() -> None:
+        recorder = HistoryRecorder(cluster, notes, keeps_starts=True)
+        recorder.on_commit_start(Changes(states=(ended,)))
+        recorder.on_commit_end(Changes(states=(ended,)))
+        await recorder.wait_for_logs(ended.id)
+        assert recorder.take_log_starts(ended.id, 1) == {}
+
+    asyncio.run(record())
+    assert len(cluster.asked) == 1
 
 
 def test_the_logs_of_a_large_gang_share_the_space(cluster, notes, state, pod, turn):

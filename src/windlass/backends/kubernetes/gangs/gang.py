@@ -17,6 +17,7 @@ from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.gangs.pod_template_hash import with_template_hash
 from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, UnreadableError
+from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.job import Job, RestartScope
 from windlass.core.model.status import TERMINAL, JobState, Status
 from windlass.core.model.steps import job_at_step
@@ -115,6 +116,10 @@ class StatusNotes:
     """The same as a sentence."""
     creation_error: str = ""
     """The reason why its pods or dependent objects cannot be created at present."""
+    last_wait: tuple[int, str] = (0, "")
+    """Attempt that waited last for its start, and the obstacle as a line of evidence (`status.job_waits`)."""
+    wait_verdict: DiagnosedCause | None = None
+    """Verdict on the obstacle for which the job waits at present."""
     announced: dict[str, str] = field(default_factory=dict)
     """By topic of an announcement that holds at present: its word (`status.announcements`)."""
     not_written: str = ""

@@ -20,6 +20,7 @@ from windlass.core.model.status import TERMINAL, Phase, Target
 from windlass.jobs.kubernetes.labels import CANCEL
 from windlass.jobs.kubernetes.status.announcements import refusal_reason
 from windlass.jobs.kubernetes.status.conditions import CREATED
+from windlass.jobs.kubernetes.status.diagnosis_condition import diagnosis_condition
 from windlass.jobs.kubernetes.status.foreign_status import has_ended
 from windlass.jobs.kubernetes.train_runtimes import NOT_FOUND, TRAIN_JOB
 
@@ -48,7 +49,7 @@ class JobReports:
         gang.stored = None
         is_to_end = has_cancel_annotation(gang.parsed.manifest)
         if gang.fit.waiting_reason and not is_to_end:
-            self._report_wait(gang, gang.fit.waiting_reason)
+            self.report_wait(gang)
             return
         gang.fit.waiting_reason = ""
         gang.number = self._allocate_number()
@@ -112,7 +113,9 @@ class JobReports:
         """Forgets the faults of a deleted or repaired object; a refusal that is not written yet is dropped."""
         self._faulty.pop(uid, None)
 
-    def _report_wait(self, gang: Gang, why: str) -> None:
+    def report_wait(self, gang: Gang) -> None:
+        """Reports what a job waits for that the controller does not know yet, and the verdict on it."""
+        why = gang.fit.waiting_reason
         gang.notes.announced[CREATED] = ""
         self._refuse(
             Refusal(
@@ -123,6 +126,7 @@ class JobReports:
                 Phase.CREATED.value,
                 lambda: gang.fit.waiting_reason == why,
                 is_job=True,
+                diagnosis=diagnosis_condition(gang.status, gang.notes.wait_verdict),
             )
         )
 

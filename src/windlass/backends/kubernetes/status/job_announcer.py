@@ -10,6 +10,7 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.status.event_correlation import NORMAL, WARNING, EventRecord, RateLimit
 from windlass.backends.kubernetes.status.failing_pods import failing_pods
+from windlass.backends.kubernetes.status.job_waits import NOT_CREATED
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.status.announcements import (
     DELETED,
@@ -23,11 +24,18 @@ from windlass.jobs.kubernetes.status.announcements import (
     refusal_reason,
     restart_announcement,
 )
-from windlass.jobs.kubernetes.status.conditions import CREATED, QUEUED, RESTARTING, Conditions, conditions_of, is_true
+from windlass.jobs.kubernetes.status.conditions import (
+    CREATED,
+    QUEUED,
+    RESTARTING,
+    Condition,
+    Conditions,
+    conditions_of,
+    is_true,
+)
+from windlass.jobs.kubernetes.status.diagnosis_condition import DIAGNOSED
 from windlass.jobs.kubernetes.status.member_conditions import Failing
 
-_NOT_CREATED = "FailedCreatePod"
-"""Word of a job whose pods or dependent objects cannot be created."""
 _REPEAT_BURST, _REPEAT_INTERVAL_MS = 10, 1_000
 
 
@@ -47,9 +55,11 @@ class JobAnnouncer:
         notes = gang.notes
         waits, word = notes.pending_message, notes.pending_reason
         if notes.creation_error:
-            waits, word = notes.creation_error, _NOT_CREATED
+            waits, word = notes.creation_error, NOT_CREATED
         before, notes.announced = notes.announced, {}
-        for each in announcements(gang.parsed, gang.status, _shown_conditions(gang), waits, word):
+        for each in announcements(
+            gang.parsed, gang.status, _shown_conditions(gang), waits, word, gang.notes.wait_verdict
+        ):
             known = before.get(each.topic)
             if known is None or (known != each.word and self.repeats.has_room("", self.now())):
                 self._announce(gang, each)
@@ -67,6 +77,11 @@ class JobAnnouncer:
         reason = refusal_reason(about.resource.api_version, kind, is_invalid=is_invalid)
         what = "cannot run" if is_invalid else "waits"
         self.record(EventRecord(about, reason, "Read", f"{kind} {name} {what}: {why}", now))
+
+    def announce_wait_verdict(self, about: ObjectReference, condition: Condition) -> None:
+        """Records the verdict on what a job waits for that the controller does not know yet."""
+        reason, message = f"{about.resource.kind}{DIAGNOSED}", condition["message"]
+        self.record(EventRecord(about, reason, DIAGNOSED, message, self.now()))
 
     def announce_pod(self, gang: Gang, pod: Pod, verb: str) -> None:
         """Records that a pod of a gang was created or deleted by a request."""

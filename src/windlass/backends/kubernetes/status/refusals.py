@@ -51,6 +51,8 @@ class Refusal:
     """Reason of a condition `Failed`, for a job that cannot run as things are; "" without such a condition."""
     is_job: bool = False
     """Whether the object is a job of ours: it has the condition `Created` as well, and Events."""
+    diagnosis: Condition | None = None
+    """The condition with the verdict on what the job waits for."""
 
 
 class Refusals:
@@ -109,6 +111,9 @@ class Refusals:
                 raise
             return
         if refusal.is_job:
+            if refusal.diagnosis is not None:
+                self._announcer.announce_wait_verdict(reference, refusal.diagnosis)
+                return
             is_new = not is_true(before, CREATED)
             self._announcer.announce_refusal(
                 reference, refusal.message, is_new=is_new, is_invalid=refusal.reason == INVALID
@@ -124,6 +129,8 @@ class Refusals:
         made = [condition]
         if refusal.end:
             made.append({"type": FAILED, "status": "True", "reason": refusal.end, "message": message})
+        if refusal.diagnosis is not None:
+            made.append(refusal.diagnosis)
         if refusal.is_job and has_condition_created(reference.resource.api_version):
             made.append(created_condition(reference.resource.kind, reference.name))
         return made

@@ -51,7 +51,7 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     conditions = [each for each in status.get("conditions") or () if each["type"] not in _CONDITIONS]
     if (waits_for_image := image_condition(pods_without_image(gang), listed)) and life.phase not in TERMINAL:
         conditions += with_times(listed, [waits_for_image], rfc3339(now), updates=True)
-    beside = (spec_condition(gang, life), diagnosis_condition(life), _denied(gang.fit.denial))
+    beside = (spec_condition(gang, life), diagnosis_condition(life, gang.notes.wait_verdict), _denied(gang.fit.denial))
     conditions += with_times(listed, [dict(each) for each in beside if each], rfc3339(now), updates=True)
     if gang.parsed.kind != KIND:
         conditions = with_current_last(conditions)

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.status import Status as Life
 from windlass.jobs.kubernetes.labels import OURS
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import TRAINER_GROUP
 from windlass.jobs.kubernetes.status import conditions as c
 from windlass.jobs.kubernetes.status.conditions import Condition, Conditions
-from windlass.jobs.kubernetes.status.diagnosis_condition import DIAGNOSED, diagnosis_message
+from windlass.jobs.kubernetes.status.diagnosis_condition import DIAGNOSED, shown_diagnosis
 from windlass.jobs.kubernetes.status.job_status import phase_conditions
 from windlass.jobs.kubernetes.status.member_conditions import MPI_V2, Failing
 
@@ -40,9 +41,17 @@ class Announcement(NamedTuple):
 
 
 def announcements(
-    parsed: ParsedJob, life: Life, conditions: Conditions, waits: str = "", word: str = ""
+    parsed: ParsedJob,
+    life: Life,
+    conditions: Conditions,
+    waits: str = "",
+    word: str = "",
+    wait_verdict: DiagnosedCause | None = None,
 ) -> Iterator[Announcement]:
-    """Yields what holds at present. `waits` and `word`: why a job is pending, as a sentence and in one word."""
+    """Yields what holds at present. `waits` and `word`: why a job is pending, as a sentence and in one word.
+
+    `wait_verdict`: the verdict on what keeps it from running.
+    """
     is_train_job = parsed.api_version.startswith(TRAINER_GROUP)
     listed = [*phase_conditions(parsed, life, waits, word)] if is_train_job else conditions
     for each in listed:
@@ -50,9 +59,9 @@ def announcements(
             yield from _queued(parsed, life, waits, word)
         elif each["type"] in _TRUE and each.get("status") == "True":
             yield _announcement(parsed, each)
-    if life.diagnosis is not None and life.diagnosis.rule:
-        word, message = str(life.diagnosis.generation), diagnosis_message(life.diagnosis)
-        yield Announcement(DIAGNOSED, word, f"{parsed.kind}{DIAGNOSED}", message, is_bad=True)
+    shown = shown_diagnosis(life, wait_verdict)
+    if shown is not None and shown.cause.rule:
+        yield Announcement(DIAGNOSED, shown.word, f"{parsed.kind}{DIAGNOSED}", shown.message, is_bad=True)
     for each in conditions:
         if each["type"] == c.SUSPENDED and str(each.get("reason")).endswith(RESUMED):
             message = f"{parsed.kind} {parsed.name} is resumed."

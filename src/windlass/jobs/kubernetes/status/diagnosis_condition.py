@@ -1,33 +1,60 @@
-"""The condition with the verdict of the automatic diagnosis of a failed attempt."""
+"""The condition with the verdict of the automatic diagnosis: of a failed attempt, or of what a job waits for."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from windlass.core.model.diagnosed_cause import DiagnosedCause, clip_text
-from windlass.core.model.status import Status
+from windlass.core.model.status import TERMINAL, Status
 
 DIAGNOSED = "Diagnosed"
-"""True: the cause of the failure is known; False: the diagnosis has found none. Absent before the first diagnosis."""
+"""True: the cause is known; False: the diagnosis of a failure has found none. Absent before the first diagnosis."""
 _UNKNOWN = "NoKnownCause"
 
 
-def diagnosis_condition(status: Status) -> dict[str, str] | None:
-    """Returns the condition of the newest diagnosed attempt; None without one."""
+class ShownDiagnosis(NamedTuple):
+    """The verdict that a job shows. `word` tells it from others of the same job."""
+
+    cause: DiagnosedCause
+    word: str
+    message: str
+
+
+def shown_diagnosis(status: Status, wait_verdict: DiagnosedCause | None = None) -> ShownDiagnosis | None:
+    """Returns the verdict on what the job waits for, else that on the newest diagnosed attempt; None without one."""
+    if wait_verdict is not None and status.phase not in TERMINAL:
+        return ShownDiagnosis(wait_verdict, f"wait: {wait_verdict.rule}", wait_message(wait_verdict))
     cause = status.diagnosis
-    if cause is None:
+    return None if cause is None else ShownDiagnosis(cause, str(cause.generation), diagnosis_message(cause))
+
+
+def diagnosis_condition(status: Status, wait_verdict: DiagnosedCause | None = None) -> dict[str, str] | None:
+    """Returns the condition; None without a verdict."""
+    shown = shown_diagnosis(status, wait_verdict)
+    if shown is None:
         return None
     return {
         "type": DIAGNOSED,
-        "status": "True" if cause.rule else "False",
-        "reason": _reason(cause.rule),
-        "message": diagnosis_message(cause),
+        "status": "True" if shown.cause.rule else "False",
+        "reason": _reason(shown.cause.rule),
+        "message": shown.message,
     }
 
 
 def diagnosis_message(cause: DiagnosedCause) -> str:
     """Returns attempt, verdict, certainty and gaps of the evidence in one line of at most 1 KiB."""
+    return _message(f"attempt {cause.generation}", cause)
+
+
+def wait_message(cause: DiagnosedCause) -> str:
+    """Returns the same for a job that waits: before its next attempt, or for the start of one."""
+    return _message(f"attempt {cause.generation} waits" if cause.generation else "waits", cause)
+
+
+def _message(about: str, cause: DiagnosedCause) -> str:
     strength = f" ({cause.certainty})" if cause.certainty else ""
     gaps = f"; not seen: {cause.unseen}" if cause.unseen else ""
-    return clip_text(f"attempt {cause.generation}: {cause.text}{strength}{gaps}")
+    return clip_text(f"{about}: {cause.text}{strength}{gaps}")
 
 
 def _reason(rule: str) -> str:

@@ -7,7 +7,8 @@ that its gang is being stopped. It reads beside the controller, which never wait
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,10 +17,11 @@ from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.client.pod_log import read_log_end
+from windlass.backends.kubernetes.client.pod_log import LogStart, read_log_end, read_log_start
 from windlass.backends.port import Changes
 from windlass.controller.observer import Observer
-from windlass.core.model.status import TERMINAL, JobState, Status
+from windlass.core.lifecycle.failure import needs_diagnosis
+from windlass.core.model.status import TERMINAL, JobState, Phase, Status
 from windlass.server.operator.history.entries import HistoryEntry, LogEntry, MemberEntry, TransitionEntry
 from windlass.server.operator.history.writer import HistoryWriter
 from windlass.server.operator.members import list_members
@@ -34,6 +36,10 @@ _MAX_LOG_BYTES, _MAX_GANG_BYTES = 64 << 10, 4 << 20
 """Maximum bytes of one log, and of all logs of a gang."""
 _MIN_LOG_BYTES = 2 << 10
 _LOG_LINES = 500
+_MAX_START_BYTES, _MIN_START_BYTES, _MAX_GANG_START_BYTES = 1 << 20, 16 << 10, 8 << 20
+"""Maximum bytes of the start of one log, its minimum in a large gang, and about those of all logs of a gang."""
+_MAX_KEPT_START_BYTES = 32 << 20
+"""Bytes of the starts of logs that are kept for diagnoses, of all jobs together."""
 _LOG_TIMEOUT_S = 10.0
 """A kubelet that does not answer within this time may be gone."""
 
@@ -47,15 +53,20 @@ class RecordedGang:
 
 
 class HistoryRecorder(Observer):
-    """Observer that looks at the pods before a commit, while they are still known, and records them after it."""
+    """Observer that looks at the pods before a commit, while they are still known, and records them after it.
 
-    def __init__(self, backend: KubernetesBackend, history: HistoryWriter) -> None:
-        self._backend, self._history = backend, history
+    `keeps_starts`: the starts of long logs of failed pods are read for a diagnosis.
+    """
+
+    def __init__(self, backend: KubernetesBackend, history: HistoryWriter, *, keeps_starts: bool = False) -> None:
+        self._backend, self._history, self._keeps_starts = backend, history, keeps_starts
         self._gangs: list[RecordedGang] = []
         """Gangs of the commit that is under way."""
         self._read: dict[str, set[tuple[str, bool]]] = {}
         """By job: uid of each pod whose log was read, and whether the pod had ended."""
         self._room = asyncio.Semaphore(_CONCURRENT_READS)
+        self._starts: dict[str, dict[tuple[int, int], LogStart]] = {}
+        """By job: starts of the logs of failed pods whose recorded lines are not all, by generation and rank."""
         self._reading: set[asyncio.Task[None]] = set()
         self._reads_of: dict[str, set[asyncio.Task[None]]] = {}
 
@@ -94,6 +105,11 @@ class HistoryRecorder(Observer):
         """Waits for the logs of a job that are being read, for a bounded time."""
         if reads := self._reads_of.get(job_id):
             await asyncio.wait(set(reads), timeout=_LONGEST_WAIT_S)
+
+    def take_log_starts(self, job_id: str, generation: int) -> Mapping[int, LogStart]:
+        """Returns by rank the starts of logs of which the history has the end alone, and forgets those of the job."""
+        found = self._starts.pop(job_id, {})
+        return {rank: start for (attempt, rank), start in found.items() if attempt == generation}
 
     async def close(self) -> None:
         """Cancels all reads."""
@@ -134,13 +150,42 @@ class HistoryRecorder(Observer):
     async def _record_log(self, state: JobState, task: PodTask, pod: Pod, max_bytes: int) -> None:
         async with self._room:
             text, missing = await _read_last_lines(self._backend.connection, pod, max_bytes)
+            is_cut = not missing and not _is_whole(text, max_bytes)
+            if is_cut and self._keeps_starts and _is_to_be_diagnosed(state.status):
+                await self._keep_start(state.id, task, pod, _max_start_bytes(state.job.members))
         lines = LogEntry(state.status.created_at, state.id, task.generation, task.rank, text, missing)
         self._history.note(HistoryEntry(lines=(lines,)))
+
+    async def _keep_start(self, job_id: str, task: PodTask, pod: Pod, max_bytes: int) -> None:
+        """Reads the start of a log for the diagnosis, once; the first error may be far before the last lines."""
+        place = task.generation, task.rank
+        if place in self._starts.get(job_id, ()):
+            return
+        about, options = pod.metadata, {"container": choose_container(pod)}
+        with contextlib.suppress(ApiError, BackendError):  # the verdict says that lines are missing
+            start = await read_log_start(
+                self._backend.connection, about.namespace, about.name, options, max_bytes, _LOG_TIMEOUT_S
+            )
+            self._starts.setdefault(job_id, {})[place] = start
+        while sum(len(start.text) for each in self._starts.values() for start in each.values()) > _MAX_KEPT_START_BYTES:
+            del self._starts[next(iter(self._starts))]
 
 
 def is_whole_log(text: str, logs: int) -> bool:
     """Tells whether a recorded log has all lines of its pod. `logs`: number of recorded logs of the gang."""
-    return text.count("\n") < _LOG_LINES and len(text.encode()) < _max_log_bytes(logs)
+    return _is_whole(text, _max_log_bytes(logs))
+
+
+def _is_whole(text: str, max_bytes: int) -> bool:
+    return text.count("\n") < _LOG_LINES and len(text.encode()) < max_bytes
+
+
+def _is_to_be_diagnosed(status: Status) -> bool:
+    return needs_diagnosis(status) or (status.last_failure is not None and status.phase is not Phase.SUCCEEDED)
+
+
+def _max_start_bytes(pods: int) -> int:
+    return max(_MIN_START_BYTES, min(_MAX_START_BYTES, _MAX_GANG_START_BYTES // max(1, pods)))
 
 
 def _max_log_bytes(pods: int) -> int:

@@ -1,0 +1,76 @@
+"""The obstacle for which a job does not run, as far as it lasts until its owner or an administrator acts.
+
+A job that waits only for its turn or for free nodes has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.gangs.gang import WAITING, Gang
+from windlass.backends.kubernetes.status.member_waits import MemberWait, member_wait
+from windlass.core.model.reasons import PERMANENT_REASONS
+from windlass.core.model.status import Phase
+
+NOT_CREATED = "FailedCreatePod"
+"""Word of a job whose pods or dependent objects cannot be created."""
+_CONTAINER_REASONS = frozenset(
+    {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CrashLoopBackOff"}
+)
+"""Source: k8s.io/kubernetes v1.36, pkg/kubelet/container/sync_result.go and pkg/kubelet/kuberuntime."""
+
+
+class WaitKind(StrEnum):
+    """The event that the job waits for."""
+
+    OBJECT = "object"
+    """An object that it names, such as a claim."""
+    CREATION = "creation"
+    """The creation of its pods, which the API server refuses."""
+    START = "start"
+    """The start of pods that are bound."""
+    ADMISSION = "admission"
+    """Its admission, by a reason that lasts until the job, its queue or the nodes change."""
+
+
+class JobWait(NamedTuple):
+    """An obstacle, as a line of evidence. `generation`: the attempt that waits; 0: none has been admitted."""
+
+    kind: WaitKind
+    text: str
+    generation: int = 0
+
+
+def job_wait(gang: Gang) -> JobWait | None:
+    """Returns the obstacle of a job; None without one."""
+    notes, life = gang.notes, gang.status
+    if gang.fit.waiting_reason:
+        return JobWait(WaitKind.OBJECT, f"{WAITING}: {gang.fit.waiting_reason}")
+    attempt = life.generation if life.phase is Phase.ADMITTED else 0
+    if notes.creation_error and life.phase in (Phase.QUEUED, Phase.ADMITTED):
+        return JobWait(WaitKind.CREATION, f"{NOT_CREATED}: {notes.creation_error}", attempt)
+    if attempt:
+        wait = member_wait(gang) or _container_wait(gang)
+        return None if wait is None else JobWait(WaitKind.START, f"{wait.reason}: {wait.message}", attempt)
+    if life.phase is Phase.QUEUED and notes.pending_reason in PERMANENT_REASONS:
+        return JobWait(WaitKind.ADMISSION, f"{notes.pending_reason}: {notes.pending_message}")
+    return None
+
+
+def _container_wait(gang: Gang) -> MemberWait | None:
+    """Returns the first container that its kubelet cannot start."""
+    if gang.run is None or gang.run.stopping:
+        return None
+    return next(_container_waits(gang.run.pods.all()), None)
+
+
+def _container_waits(pods: Iterable[Pod]) -> Iterator[MemberWait]:
+    for pod in pods:
+        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+            waiting = status.state.waiting
+            if waiting is not None and waiting.reason in _CONTAINER_REASONS:
+                about = f"container {status.name} of {pod.metadata.name}"
+                yield MemberWait(waiting.reason, f"{about}: {waiting.message or waiting.reason}")
