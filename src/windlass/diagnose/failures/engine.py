@@ -9,7 +9,7 @@ from windlass.diagnose.diagnosis import Diagnosis
 from windlass.diagnose.failures.candidate_order import rank_candidates
 from windlass.diagnose.failures.candidates import find_candidates
 from windlass.diagnose.failures.clock_offsets import aligned_facts
-from windlass.diagnose.failures.divergent_operations import find_divergence
+from windlass.diagnose.failures.divergent_operations import find_divergence, is_joined_by_all
 from windlass.diagnose.failures.evidence import Evidence, LogSource
 from windlass.diagnose.failures.failure_rules import load_rules
 from windlass.diagnose.failures.laggard import TIMEOUTS, find_laggard
@@ -39,8 +39,11 @@ def diagnose(
     known = set(range(evidence.expected_ranks or 0)).union(*(log.ranks for log in logs))
     timeouts = [fact for fact, _ in facts if fact.rule in TIMEOUTS]
     laggard, divergence = find_laggard(timeouts, logs, known), find_divergence(timeouts)
+    is_stalled = is_joined_by_all(timeouts, known)
     # 5. Describe the best candidate, and name what the evidence lacks.
-    verdict = build_verdict(ranked, laggard, divergence, show_secrets=show_secrets) if ranked else None
+    if not ranked:
+        return Diagnosis(None, _unseen(logs, evidence))
+    verdict = build_verdict(ranked, laggard, divergence, is_stalled=is_stalled, show_secrets=show_secrets)
     return Diagnosis(verdict, _unseen(logs, evidence))
 
 

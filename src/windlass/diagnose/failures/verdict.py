@@ -16,6 +16,9 @@ from windlass.diagnose.failures.secret_masks import mask_secrets
 from windlass.diagnose.failures.verdict_texts import fill_text
 
 _DIVERGENT = "nccl-divergent-collectives"
+_STALLED = "nccl-transport-stalled"
+_PLAIN_TIMEOUT = "nccl-watchdog-timeout"
+"""Rule of a timeout about which nothing else is known."""
 _MOST_EVIDENCE = 6
 _MOST_ALTERNATIVES = 3
 _LONGEST_LINE = 400
@@ -29,7 +32,12 @@ _XID_ADVICE = {
 
 
 def build_verdict(
-    ranked: Sequence[CauseCandidate], laggard: Laggard | None, divergence: Divergence | None, *, show_secrets: bool
+    ranked: Sequence[CauseCandidate],
+    laggard: Laggard | None,
+    divergence: Divergence | None,
+    *,
+    is_stalled: bool,
+    show_secrets: bool,
 ) -> RootCause:
     """The verdict of candidates in the order of `rank_candidates`. Secrets in all texts are masked."""
     best = ranked[0]
@@ -39,6 +47,8 @@ def build_verdict(
         verdict = _with_laggard(verdict, laggard)
     if best.rule.id in TIMEOUTS and divergence:
         verdict = _with_divergence(verdict, divergence)
+    elif best.rule.id == _PLAIN_TIMEOUT and is_stalled and not laggard:
+        verdict = _with_stall(verdict)
     return _shortened(verdict if show_secrets else _masked(verdict))
 
 
@@ -155,6 +165,16 @@ def _with_divergence(verdict: RootCause, divergence: Divergence) -> RootCause:
         return replace(verdict, cause=_DIVERGENT, text=text, fix=rule.fix, command=rule.command)
     other = OtherCause(rule.id, _DIVERGENT, f"The ranks call different collectives: {divergence.text}.", rule.decide)
     return replace(verdict, alternatives=(other, *verdict.alternatives[: _MOST_ALTERNATIVES - 1]))
+
+
+def _with_stall(verdict: RootCause) -> RootCause:
+    """The verdict on a timeout of all ranks in one collective: no rank is late, and the data did not arrive."""
+    rule = next(each for each in load_rules().values() if each.id == "nccl-desync-all-joined")
+    start = verdict.text.partition(":")[0].rstrip(".")
+    text = f"{start}: all ranks had entered it, and a GPU or the network did not finish it."
+    other = OtherCause(verdict.rule, verdict.cause, "A rank is late, stuck or gone.", verdict.decide)
+    alternatives = (other, *verdict.alternatives[: _MOST_ALTERNATIVES - 1])
+    return replace(verdict, cause=_STALLED, text=text, fix=rule.fix, command=rule.command, alternatives=alternatives)
 
 
 def _shortened(verdict: RootCause) -> RootCause:

@@ -87,6 +87,19 @@ def test_different_operations_of_one_number_are_a_divergence() -> None:
     assert "rank 0 waits in ALLREDUCE number 812, rank 1 waits in ALLGATHER number 812" in verdict.text
 
 
+def test_other_sizes_of_one_number_are_a_divergence() -> None:
+    one, other = (timeout_of(rank).replace("NumelIn=1", f"NumelIn={8 << rank}") for rank in (0, 1))
+    verdict = verdict_of(log("rank0.log", one), log("rank1.log", other))
+    assert verdict.cause == "nccl-divergent-collectives"
+    assert "rank 1 waits in ALLREDUCE number 812 of 16 elements" in verdict.text
+
+
+def test_no_rank_is_late_where_all_ranks_of_the_job_timed_out_in_one_collective() -> None:
+    logs = [log(f"rank{rank}.log", timeout_of(rank)) for rank in range(4)]
+    assert verdict_of(*logs).cause == "nccl-transport-stalled"
+    assert verdict_of(*logs, expected_ranks=8).cause == "nccl-laggard-rank"
+
+
 def test_the_summary_of_torchrun_names_rank_and_host_of_a_killed_process() -> None:
     summary = ("  host      : node-7", "  rank      : 3 (local_rank: 3)", "  exitcode  : -9 (pid: 4711)")
     verdict = verdict_of(log("launcher.log", "Root Cause (first observed failure):", "[0]:", *summary))
