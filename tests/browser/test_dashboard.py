@@ -132,6 +132,34 @@ def test_the_overview_shows_what_is_allocated_now_and_over_time(visit: Callable[
     assert page.locator(".finding", has_text="hostile-4").is_visible()
 
 
+def test_the_overview_lists_what_changed_in_the_last_hour(visit: Callable[..., Visit]):
+    page = visit().see("/")
+    changes = page.get_by_role("region", name="Changes of the last hour")
+    rows = [" ".join(row.split()[1:3]) for row in changes.locator("tbody tr").all_inner_texts()]
+    assert "lesson-1 started" in rows
+    assert "lesson-1 succeeded" in rows
+    assert rows.index("lesson-1 succeeded") < rows.index("lesson-1 started")
+
+
+def test_fair_shares_have_a_course(visit: Callable[..., Visit]):
+    page = visit().see("/share#time")
+    page.locator("#time canvas").first.wait_for(timeout=15_000)
+    assert page.locator("#time").get_by_role("img", name="Share of the cluster per weight").is_visible()
+
+
+def test_filters_of_the_history_are_the_address(visit: Callable[..., Visit]):
+    signed_in = visit()
+    page = signed_in.see("/history")
+    page.get_by_label("State", exact=True).select_option("Failed")
+    page.get_by_role("link", name="hostile-4").wait_for()
+    page.get_by_role("link", name="lesson-1").wait_for(state="detached")
+    again = signed_in.see(page.url.removeprefix(signed_in.base))
+    assert again.get_by_role("link", name="hostile-4").is_visible()
+    assert not again.get_by_role("link", name="lesson-1").count()
+    again = signed_in.see("/history?queue=nowhere")
+    assert "No ended job matches these filters." in again.locator("main").inner_text()
+
+
 def test_a_what_if_is_answered_by_the_scheduler(visit: Callable[..., Visit]):
     signed_in = visit()
     page = signed_in.see("/jobs/waiter-3")
@@ -160,8 +188,8 @@ def test_the_time_axis_shows_runs_expected_starts_and_reservations(visit: Callab
     page = visit().see("/queue#time")
     axis = page.locator("#time")
     axis.get_by_role("img", name="waiter-3 expected to run from").wait_for()
-    assert axis.get_by_role("img", name="holder-2 runs until").is_visible()
-    assert axis.get_by_role("img", name="works reserved from").is_visible()
+    axis.get_by_role("img", name="holder-2 runs until").wait_for()
+    axis.get_by_role("img", name="works reserved from").wait_for(timeout=20_000)  # computed every few seconds
     axis.get_by_text("As a table").click()
     assert axis.get_by_role("cell", name="maintenance").is_visible()
     ok(daemon, "reserve", "works", "--delete")
@@ -224,7 +252,7 @@ def test_a_priority_changes_and_an_ended_job_runs_again(visit: Callable[..., Vis
     ok(daemon, "submit", "--name", "late", "-N", "4", "-G", "1", "--", "true")
     signed_in = visit("--allow-actions")
     page = signed_in.see("/queue?search=late")
-    page.get_by_role("link", name="late").click()
+    page.get_by_role("region", name="Running and waiting jobs").get_by_role("link", name="late").click()
     page.get_by_role("button", name="Priority").click()
     page.get_by_role("spinbutton", name="Priority").fill("7")
     page.get_by_role("dialog").get_by_role("button", name="Change").click()
@@ -259,7 +287,7 @@ def test_output_with_markup_is_text_and_can_be_searched(visit: Callable[..., Vis
 def test_a_reader_has_no_buttons_and_an_actor_is_asked_first(visit: Callable[..., Visit], daemon: Path):
     ok(daemon, "submit", "--name", "victim", "-N", "4", "-G", "1", "--", "true")
     page = visit().see("/queue?search=victim")
-    page.get_by_role("link", name="victim").click()
+    page.get_by_role("region", name="Running and waiting jobs").get_by_role("link", name="victim").click()
     page.get_by_text("Why it waits").wait_for()
     assert page.get_by_role("button", name="Cancel").count() == 0
     address = page.url.partition("/jobs/")[2]
@@ -275,7 +303,7 @@ def test_a_reader_has_no_buttons_and_an_actor_is_asked_first(visit: Callable[...
 def test_keys_lead_through_the_pages(visit: Callable[..., Visit]):
     page = visit().see("/")
     page.keyboard.press("q")
-    page.get_by_role("link", name="holder-2").first.wait_for()
+    page.get_by_role("region", name="Running and waiting jobs").get_by_role("link", name="holder-2").wait_for()
     page.keyboard.press("j")
     assert page.evaluate("document.activeElement.getAttribute('href')").startswith("/jobs/")
     page.keyboard.press("?")

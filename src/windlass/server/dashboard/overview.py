@@ -12,11 +12,12 @@ from windlass.core.model.node import Node
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import CANCELLED, HOLDING, JobState, Phase, state_name
-from windlass.server import views
 
 Json = dict[str, Any]
 RECENT_MS = 3_600_000
-_MAX_RECENT = 50
+_MAX_CHANGES = 50
+_MAX_NODES = 8
+"""Nodes that a change names."""
 
 
 def overview(
@@ -33,7 +34,7 @@ def overview(
             for state in living
             if state.status.phase is Phase.QUEUED and (verdict := verdicts.get(state.id))
         ),
-        "recent": [views.job_line(state) for state in ended[:_MAX_RECENT]],
+        "changes": _changes([*living, *ended], now - RECENT_MS)[:_MAX_CHANGES],
         "ended": Counter(state_name(state.status) for state in ended),
         "findings": [*_node_findings(snapshot.table.nodes), *_job_findings(living, ended)],
     }
@@ -73,6 +74,28 @@ def _queues(states: Iterable[JobState]) -> list[Json]:
         kind = "running" if phase in HOLDING else "suspended" if phase is Phase.SUSPENDED else "waiting"
         row[kind] += 1
     return [found[name] for name in sorted(found)]
+
+
+def _changes(states: Iterable[JobState], since: int) -> list[Json]:
+    """First starts, failures that a job has survived, and ends since a time (ms), the last first."""
+    found: list[Json] = []
+    for state in states:
+        status = state.status
+        has_ended = status.finished_at is not None
+        found.append(_change(state, status.started_at, "started", ", ".join(_nodes(state))))
+        if status.last_failure is not None and not has_ended:
+            found.append(_change(state, status.last_failure.at, "lost members", status.last_failure.message))
+        if has_ended:
+            found.append(_change(state, status.finished_at, state_name(status).lower(), status.message))
+    return sorted((each for each in found if (each["at"] or 0) >= since), key=lambda each: -each["at"])
+
+
+def _change(state: JobState, at: int | None, change: str, message: str) -> Json:
+    return {"at": at, "job": state.id, "queue": state.job.queue, "change": change, "message": message}
+
+
+def _nodes(state: JobState) -> Sequence[str]:
+    return state.status.placement.distinct()[:_MAX_NODES] if state.status.placement else ()
 
 
 def _node_findings(nodes: Iterable[Node]) -> list[Json]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
 from windlass.backends.local.paths import StatePaths
 from windlass.controller.controller import Controller
+from windlass.core.model.status import CANCELLED
 from windlass.server.actions import JOB_ACTIONS, Actions
 from windlass.server.dashboard.findings import JobFindings
 from windlass.server.dashboard.job_checkpoints import read_checkpoints
@@ -29,7 +30,9 @@ Filters = Mapping[str, str]
 _MAX_ROWS = "200"
 _MAX_MEASURED = "100"
 """Running jobs whose ranks are read for the use of nodes."""
-_HISTORY_ROWS = "500"
+_HISTORY_ROWS = 500
+_HISTORY_READ = "5000"
+"""Ended jobs among which the filters by state and queue choose, the last first."""
 _MAX_DIGITS = 16
 _AXIS_MS = 5_000
 """Time for which a time axis is kept: with many jobs it takes a second to compute."""
@@ -109,7 +112,11 @@ class PageViews:
         return self._service.scheduler.shares()
 
     async def _history(self, filters: Filters) -> Json:
-        return {"jobs": await self._service.history({"limit": _HISTORY_ROWS, **filters})}
+        rows = await self._service.history(
+            {"limit": _HISTORY_READ, **_known(filters, ("name", "user", "since", "namespace"))}
+        )
+        kept = [row for row in rows if _is_chosen(row, filters)]
+        return {"jobs": kept[:_HISTORY_ROWS], "total": len(kept), "is_cut": len(rows) == int(_HISTORY_READ)}
 
     async def _job(self, name: str, _filters: Filters) -> Json:
         return {**await self._service.job(name), "now": self._service.source.now()}
@@ -167,6 +174,17 @@ class PageViews:
             return {"ids": await self._actions.submit(rerun_request(state))}
         verbs = ", ".join((*JOB_ACTIONS, "priority", "rerun"))
         raise ApiError(ErrorCode.BAD_REQUEST, f"there is no action {verb[:40]!r}", f"use one of {verbs}")
+
+
+def _known(filters: Filters, names: Collection[str]) -> dict[str, str]:
+    return {name: text for name, text in filters.items() if name in names and text}
+
+
+def _is_chosen(row: Mapping[str, Any], filters: Filters) -> bool:
+    """Whether an ended job has the state and the queue of the filters."""
+    is_cancelled = row["phase"] == "Failed" and row["reason"] == CANCELLED
+    state = CANCELLED if is_cancelled else row["phase"]
+    return filters.get("state", "") in ("", state) and filters.get("queue", "") in ("", row["queue"])
 
 
 def _priority(value: object) -> int:

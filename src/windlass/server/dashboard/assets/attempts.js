@@ -10,7 +10,7 @@ export class Attempts {
       ["Nodes", (row) => row.nodes.join(", ")], ["Compared with the one before", (row) => row.change],
       ["Ended by", (row) => row.end],
     ], (row) => row.attempt, "Attempts");
-    this.element = section("attempts", "Attempts", this.table.element);
+    this.element = section("attempts", "Attempts", this.table.withButton("attempts"));
   }
 
   update(job) {

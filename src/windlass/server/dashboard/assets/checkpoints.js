@@ -19,7 +19,7 @@ export class Checkpoints {
       ["Lost time", (row) => (row.time === null ? "unknown" : duration(row.time)), { num: true }], ["Cause", (row) => row.text],
     ], (row) => `${row.at} ${row.text}`, "Lost work");
     this.lossTitle = h("h3", {}, "Lost work");
-    this.element = section("checkpoints", "Checkpoints", this.about, this.saved.element, this.lossTitle, this.lost.element);
+    this.element = section("checkpoints", "Checkpoints", this.about, this.saved.withButton("checkpoints"), this.lossTitle, this.lost.withButton("lost work"));
     this.at = 0;
   }
 
@@ -31,9 +31,9 @@ export class Checkpoints {
     try { found = await this.get(this.path); } catch { return; }
     this.element.hidden = !found.checkpoints.length && !found.losses.length;
     this.saved.update(found.checkpoints);
-    this.saved.element.hidden = !found.checkpoints.length;
+    this.saved.element.parentElement.hidden = !found.checkpoints.length;
     this.lost.update(found.losses);
-    for (const each of [this.lossTitle, this.lost.element]) each.hidden = !found.losses.length;
+    for (const each of [this.lossTitle, this.lost.element.parentElement]) each.hidden = !found.losses.length;
     this.about.textContent = explanation(found);
   }
 }

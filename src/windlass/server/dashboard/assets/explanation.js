@@ -17,12 +17,12 @@ export function explanationOf(job, found) {
       ["Amount", (row) => amount(all.resource, row.amount), { num: true }],
       ["Ends", (row) => (row.ends_by ? `in ${duration(Math.max(0, row.ends_by - job.now))}` : "has no time limit"), { num: true }]], (row) => row.job_id, "Jobs that hold what it needs");
     table.update(all.frees);
-    parts.push(table.element);
+    parts.push(table.withButton("what frees it"));
   }
   const table = new Table([["Node", (row) => row.node], ["Free", (row) => `${amount(all.resource, row.free)} of ${amount(all.resource, row.capacity)}`, { num: true }],
     ["Replicas that fit", (row) => String(row.fits), { num: true }],
     ["Reason", (row) => row.cause || (row.held_for ? `kept for ${row.held_for}` : "")]], (row) => row.node, "Nodes");
   table.update(all.nodes.slice(0, 100));
-  if (all.resource) parts.push(table.element);
+  if (all.resource) parts.push(table.withButton("nodes"));
   return parts;
 }

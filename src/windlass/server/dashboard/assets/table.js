@@ -50,6 +50,13 @@ export class Table {
     return h("button", { type: "button", on: { click: () => this.save(name) } }, "CSV");
   }
 
+  // The table with its button below it.
+  withButton(name) {
+    const button = this.button(name);
+    button.className = "small";
+    return h("div", {}, this.element, h("p", { class: "more" }, button));
+  }
+
   save(name) {
     const address = URL.createObjectURL(new Blob([this.csv()], { type: "text/csv" }));
     h("a", { href: address, download: `${name}.csv` }).click();

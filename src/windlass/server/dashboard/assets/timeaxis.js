@@ -19,7 +19,7 @@ export class TimeAxis {
       ["Nodes", nodesOf], ["Note", (row) => row.note],
     ], (row) => `${row.kind} ${row.name}`, "Jobs and reservations over time");
     this.element = h("div", {}, this.chart, legend(), this.note,
-      h("details", {}, h("summary", {}, "As a table"), this.table.element, h("p", { class: "more" }, this.table.button("time axis"))));
+      h("details", {}, h("summary", {}, "As a table"), this.table.withButton("time axis")));
   }
 
   update(found) {

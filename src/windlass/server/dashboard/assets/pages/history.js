@@ -1,6 +1,9 @@
-import { empty, h, jobLink, stateOf } from "../dom.js";
+import { choice, empty, h, jobLink, searchField, stateOf } from "../dom.js";
 import { clock, count, duration, gang } from "../format.js";
 import { Table } from "../table.js";
+
+const STATES = ["", "Succeeded", "Failed", "Cancelled"];
+const SPANS = [["", "Any time"], ["1", "Last day"], ["7", "Last week"], ["30", "Last 30 days"]];
 
 export function create({ get }) {
   const parameters = new URLSearchParams(location.search);
@@ -15,24 +18,29 @@ export function create({ get }) {
     ["Attempts", (row) => String(row.attempts), { num: true }],
     ["Message", (row) => row.message],
   ], (row) => row.id, "Jobs that have ended");
-  const field = (name, label) => h("input", { type: "search", name, placeholder: label, "aria-label": label, value: parameters.get(name) || "" });
-  const filters = [field("name", "Name of the job"), field("user", "User")];
-  for (const each of filters) each.addEventListener("change", () => {
-    if (each.value) parameters.set(each.name, each.value); else parameters.delete(each.name);
+  const change = (name, value) => {
+    if (value) parameters.set(name, value); else parameters.delete(name);
     history.replaceState(null, "", `/history${parameters.size ? `?${parameters}` : ""}`);
     page.update();
-  });
+  };
+  const fields = [searchField(parameters, "name", "Name of the job"), searchField(parameters, "user", "User"), searchField(parameters, "queue", "Queue")];
+  for (const each of fields) each.addEventListener("change", () => change(each.name, each.value.trim()));
+  const filters = [...fields,
+    choice("State", STATES.map((name) => [name, name || "All states"]), parameters.get("state") ?? "", (value) => change("state", value)),
+    choice("Span", SPANS, parameters.get("days") ?? "", (value) => change("days", value))];
   const total = h("p", { class: "about", role: "status" });
   const section = h("section", {}, table.element);
   const page = {
     elements: [h("div", { class: "head" }, h("div", {}, h("h1", {}, "History"), total), h("div", { class: "tools" }, filters, table.button("history"))), section],
     async update() {
-      const { jobs } = await get(`/api/history?${parameters}`);
+      const asked = new URLSearchParams([...parameters].filter(([name]) => name !== "days"));
+      if (parameters.get("days")) asked.set("since", String(Math.floor(Date.now() / 60_000) * 60_000 - Number(parameters.get("days")) * 86_400_000));
+      const { jobs, total: number, is_cut: isCut } = await get(`/api/history?${asked}`);
       table.update(jobs);
-      total.textContent = `The last ${count(jobs.length, "job")} that ended`;
+      total.textContent = `${count(number, "job")}${number > jobs.length ? `, the last ${jobs.length} are shown` : ""}${isCut ? ", of the last 5,000 that ended" : ""}`;
       section.querySelector(".empty")?.remove();
       table.element.hidden = !jobs.length;
-      if (!jobs.length) section.append(empty("No such job has ended yet."));
+      if (!jobs.length) section.append(empty(parameters.size ? "No ended job matches these filters." : "No job has ended yet. One that ends at once is submitted by:", parameters.size ? "" : "windlass submit -- true"));
     },
   };
   return page;

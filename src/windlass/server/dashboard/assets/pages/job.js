@@ -30,7 +30,7 @@ export function create({ get, about, argument: id, confirm, refresh, go }) {
   const heatSection = section("heat", "Busy time by rank",
     h("p", { class: "about" }, "A row is a rank, a column a time; red is slow. Drag to pan, Ctrl and wheel to zoom."), heat.element);
   const ranks = ranksTable();
-  const ranksSection = section("ranks", "Ranks", ranks.element, h("p", { class: "more" }, ranks.button(`ranks of ${id}`)));
+  const ranksSection = section("ranks", "Ranks", ranks.withButton("ranks"));
   const log = new LogView(id, get);
   const logSection = section("output", "Output", log.element);
   const definition = section("definition", "Definition", h("details", {}, h("summary", {}, "Show all fields"), h("pre", { class: "scroll", tabindex: "0" })));

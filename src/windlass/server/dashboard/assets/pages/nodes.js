@@ -120,7 +120,7 @@ function pastOf(found) {
       vars: { left: `${place(row.started_at)}%`, width: `${Math.max(0.6, place(row.ended_at ?? found.now) - place(row.started_at))}%` } })) : ""), { wide: true, csv: () => "" }],
   ], (row) => `${row.job_id} ${row.generation}`, "Jobs that ran on this node");
   table.update(found.past);
-  return [table.element, h("p", { class: "more" }, table.button("past of a node"))];
+  return [table.withButton("past of a node")];
 }
 
 function textOf(node) {

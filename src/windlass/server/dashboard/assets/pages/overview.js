@@ -1,5 +1,5 @@
-import { empty, h, jobLink, stateOf } from "../dom.js";
-import { amount, clock, count, duration } from "../format.js";
+import { empty, h, jobLink } from "../dom.js";
+import { amount, clock, count } from "../format.js";
 import { CourseView } from "../course.js";
 import { Table } from "../table.js";
 
@@ -17,29 +17,28 @@ export function create({ get }) {
     ["Waiting", (row) => String(row.waiting), { num: true }],
     ["Suspended", (row) => String(row.suspended), { num: true }],
   ], (row) => row.queue, "Jobs by queue");
-  const recent = new Table([
-    ["Job", (row) => jobLink(row.id)], ["State", stateOf],
-    ["Ended", (row) => clock(row.finished_at), { short: true }],
-    ["Ran", (row) => duration(row.run_time), { num: true }],
-    ["Message", (row) => row.message, { wide: true }],
-  ], (row) => row.id, "Jobs that ended in the last hour");
+  const changes = new Table([
+    ["When", (row) => clock(row.at), { short: true }], ["Job", (row) => jobLink(row.job)], ["Change", (row) => row.change, { short: true }],
+    ["Queue", (row) => row.queue, { wide: true }], ["Nodes or reason", (row) => row.message],
+  ], (row) => `${row.job} ${row.change} ${row.at}`, "Changes of the last hour");
   const course = new CourseView("/api/course", get, "Course of the cluster");
   const waiting = h("div");
-  const queueSection = h("section", {}, h("h2", {}, "Jobs by queue"), queues.element, waiting);
-  const recentSection = h("section", {}, h("h2", {}, "Ended in the last hour"), recent.element);
+  const queueSection = h("section", {}, h("h2", {}, "Jobs by queue"), queues.withButton("jobs by queue"), waiting);
+  const sums = h("p", { class: "about" });
+  const changesSection = h("section", {}, h("h2", {}, "What changed in the last hour"), sums, changes.withButton("changes"));
   return {
-    elements: [h("div", { class: "head" }, h("h1", {}, "Overview")), capacity, h("div", { class: "columns" }, queueSection, findings), course.element, recentSection],
+    elements: [h("div", { class: "head" }, h("h1", {}, "Overview")), capacity, h("div", { class: "columns" }, queueSection, findings), course.element, changesSection],
     redraw: () => course.draw(),
     async update() {
-      course.update();
-      const found = await get("/api/overview");
+      const [found] = await Promise.all([get("/api/overview"), course.update()]);
       capacity.replaceChildren(h("h2", {}, "Capacity"), ...found.capacity.map(bar));
       queues.update(found.queues);
-      toggle(queueSection, queues, found.queues.length, empty("No job waits or runs.", "windlass submit -N 2 -- python train.py"));
+      toggle(queueSection, queues, found.queues.length, empty("No job waits or runs. One is submitted by:", "windlass submit -N 2 -- python train.py"));
       waiting.replaceChildren(...reasons(found.reasons));
       findings.replaceChildren(h("h2", {}, "Needs a person"), ...problems(found.findings));
-      recent.update(found.recent);
-      toggle(recentSection, recent, found.recent.length, empty("No job has ended within the last hour."));
+      changes.update(found.changes);
+      sums.textContent = Object.entries(found.ended).map(([state, number]) => `${number} ${state.toLowerCase()}`).join(", ");
+      toggle(changesSection, changes, found.changes.length, empty("No job has started or ended within the last hour."));
     },
   };
 }
@@ -50,7 +49,7 @@ function bar(row) {
   return h("div", {},
     h("p", {}, h("b", {}, amount(row.resource, row.total)), " in all"),
     h("div", { class: "stack", role: "img", "aria-label": text },
-      parts.map(([kind, value]) => h("i", { class: `of-${kind}`, vars: { width: `${row.total ? (value / row.total) * 100 : 0}%` } }))),
+      parts.filter(([, value]) => value).map(([kind, value]) => h("i", { class: `of-${kind}`, vars: { width: `${row.total ? (value / row.total) * 100 : 0}%` } }))),
     h("p", { class: "legend" }, parts.map(([kind, value]) => h("span", { class: `of-${kind}`, title: MEANING[kind] }, h("b", {}, amount(row.resource, value)), ` ${kind}`))));
 }
 
@@ -69,6 +68,6 @@ function problems(found) {
 
 function toggle(section, table, length, instead) {
   section.querySelector(".empty")?.remove();
-  table.element.hidden = !length;
+  table.element.parentElement.hidden = !length;
   if (!length) section.append(instead);
 }

@@ -1,5 +1,6 @@
-import { h } from "../dom.js";
+import { empty, h } from "../dom.js";
 import { amount } from "../format.js";
+import { ShareCourse } from "../sharecourse.js";
 import { Table } from "../table.js";
 
 const DEFAULTS = ["gpu", "cpu", "memory"];
@@ -23,12 +24,14 @@ export function create({ get }) {
   table.always = true;
   const choice = h("select", { "aria-label": "Resource", on: { change: () => { resource = choice.value; history.replaceState(null, "", `/share?resource=${encodeURIComponent(resource)}`); page.update(); } } });
   const warnings = h("div");
+  const course = new ShareCourse(get);
   const page = {
     elements: [
       h("div", { class: "head" }, h("div", {}, h("h1", {}, "Fair share"), h("p", { class: "about" },
         "Among siblings, the queue with the lowest share per weight goes first. An orange bar means more than the fair amount.")),
         h("div", { class: "tools" }, choice, table.button("share"))),
-      h("section", {}, table.element, warnings)],
+      h("section", {}, table.element, warnings), course.element],
+    redraw: () => course.draw(),
     async update() {
       const found = await get("/api/share");
       const names = [...new Set(found.queues.flatMap((row) => ["quota", "target", "held"].flatMap((part) => Object.keys(row[part]))))];
@@ -36,7 +39,9 @@ export function create({ get }) {
       const all = names.includes(resource) ? names : [...names, resource];
       choice.replaceChildren(...all.sort().map((name) => h("option", { value: name, selected: name === resource }, name)));
       table.update(found.queues);
-      warnings.replaceChildren(...found.warnings.map((text) => h("p", { class: "finding" }, text)));
+      warnings.replaceChildren(...found.warnings.map((text) => h("p", { class: "finding" }, text)),
+        ...(found.queues.length > 1 ? [] : [empty("All jobs are in one queue. A cluster file declares queues with quotas and weights:", "windlass up -d --cluster cluster.yaml")]));
+      await course.update(found.queues, resource);
     },
   };
   function meter(row) {
