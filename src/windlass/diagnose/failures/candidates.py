@@ -69,7 +69,7 @@ def find_candidates(
     recoveries = [fact for fact, _ in facts if rules[fact.rule].ends]
     by_rule: dict[str, list[tuple[Fact, int]]] = defaultdict(list)
     for fact, signature in facts:
-        is_proof = _place(fact) not in ignored and not (fact.rule in _GENERIC and _place(fact) in explained)
+        is_proof = _is_alarm(fact, ignored, rules) and not (fact.rule in _GENERIC and _place(fact) in explained)
         is_over = any(_is_overcome(fact, each, rules) for each in recoveries)
         if is_proof and not is_over and not any(_precedes(fact, end, rules[end.rule].scope) for end in ends):
             by_rule[fact.rule].append((fact, signature))
@@ -109,9 +109,20 @@ def _place(fact: Fact) -> tuple[str, int]:
     return (fact.evidence.source, fact.evidence.line)
 
 
-def _healthy_lines(facts: Sequence[tuple[Fact, int]], rules: Mapping[str, FailureRule]) -> set[tuple[str, int]]:
-    """Lines that a healthy run prints, as a hint says. They prove nothing."""
-    return {_place(fact) for fact, _ in facts if rules[fact.rule].cause == _HEALTHY and fact.evidence.line}
+def _healthy_lines(
+    facts: Sequence[tuple[Fact, int]], rules: Mapping[str, FailureRule]
+) -> Mapping[tuple[str, int], set[str]]:
+    """Lines that a healthy run prints, with the hints that say so."""
+    found: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for fact, _ in facts:
+        if rules[fact.rule].cause == _HEALTHY and fact.evidence.line:
+            found[_place(fact)].add(fact.rule)
+    return found
+
+
+def _is_alarm(fact: Fact, healthy: Mapping[tuple[str, int], set[str]], rules: Mapping[str, FailureRule]) -> bool:
+    """Whether no hint calls the line healthy, except hints that the rule beats."""
+    return healthy.get(_place(fact), set()) <= rules[fact.rule].beats
 
 
 def _explained_lines(facts: Sequence[tuple[Fact, int]], rules: Mapping[str, FailureRule]) -> set[tuple[str, int]]:

@@ -326,3 +326,11 @@ def test_a_rule_that_lacks_one_of_its_lines_does_not_hide_the_exception_of_anoth
     alone = verdict_of(log("train.log", "KeyError: 'labels'"))
     both = verdict_of(log("train.log", '  File "/opt/auto/configuration_auto.py", line 7', "KeyError: 'labels'"))
     assert (alone.cause, both.cause) == ("user-code-error", "package-conflict")
+
+
+def test_a_warning_of_python_is_an_alarm_only_for_rules_that_beat_it() -> None:
+    driver = "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11040)."
+    verdict = verdict_of(log("train.log", driver))
+    assert (verdict.cause, verdict.certainty) == ("cuda-driver-too-old", Certainty.LIKELY)
+    shapes = "UserWarning: Using a target size (torch.Size([64])) is deprecated."
+    assert diagnose(Evidence([log("train.log", shapes)])).verdict is None
