@@ -41,7 +41,7 @@ def diagnose_job(job: JobSelection, *, show_secrets: bool) -> Diagnosis:
         request = _evidence(job, details, job.attempt or newest)
         if details["phase"] == "Created":  # it cannot queue yet
             request = replace(request, texts=[*request.texts, *_reason_for_waiting(details).texts])
-    evidence, gaps = read_evidence(request)
+    evidence, gaps, _ = read_evidence(request)
     found = diagnose(evidence, show_secrets=show_secrets)
     return Diagnosis(found.verdict, [*gaps, *found.unseen])
 

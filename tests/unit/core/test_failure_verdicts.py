@@ -23,7 +23,7 @@ from windlass.core.lifecycle.events import (
 )
 from windlass.core.lifecycle.failure import VERDICT_WAIT_MS, needs_diagnosis
 from windlass.core.lifecycle.state_machine import step
-from windlass.core.lifecycle.transitions import create_state
+from windlass.core.lifecycle.transitions import can_recover_in_place, create_state
 from windlass.core.model.diagnosed_cause import (
     AVOID_NODE,
     CERTAIN,
@@ -151,3 +151,24 @@ def test_output_of_the_job_alone_proves_no_node_bad() -> None:
 def test_a_text_is_one_line_of_bounded_length() -> None:
     assert clip_text("a\n  b\tc") == "a b c"
     assert len(clip_text("é" * 2_000).encode()) <= MAX_TEXT
+
+
+def test_equal_failures_at_the_same_step_end_a_job_that_obeys_the_verdict() -> None:
+    alike = DiagnosedCause(1, "killed after step 3", "signal-9", POSSIBLE, "rank", "retry", equal_failures=3)
+    state = state_after(*RUNS, FAILED, GangGone(1), Diagnosed(alike), use=VerdictUse.ACT)
+    assert state.status.phase is Phase.FAILED
+    assert state.status.message.endswith("not started again (restart.verdict): killed after step 3")
+    fewer = state_after(*RUNS, FAILED, GangGone(1), Diagnosed(replace(alike, equal_failures=2)), use=VerdictUse.ACT)
+    assert fewer.status.phase is Phase.RESTARTING
+    told = state_after(*RUNS, FAILED, GangGone(1), Diagnosed(alike), use=VerdictUse.TELL)
+    assert told.status.phase is not Phase.FAILED
+
+
+def test_equal_failures_on_a_bad_node_make_the_job_avoid_it_instead() -> None:
+    state = state_after(*RUNS, FAILED, GangGone(1), Diagnosed(replace(BAD_NODE, equal_failures=3)), use=VerdictUse.ACT)
+    assert (state.status.phase, state.status.faulty_nodes) == (Phase.QUEUED, ("n1",))
+
+
+def test_no_failure_is_repaired_in_place_where_the_verdict_decides() -> None:
+    assert can_recover_in_place(state_after(*RUNS), Exit(code=1), 0)
+    assert not can_recover_in_place(state_after(*RUNS, use=VerdictUse.ACT), Exit(code=1), 0)

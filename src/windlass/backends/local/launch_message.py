@@ -9,6 +9,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from windlass import wire
 from windlass.backends.local.checkpoints import default_place
 from windlass.backends.local.launched_gang import LaunchedGang
 from windlass.backends.local.logs import agent_name
-from windlass.core.model.job import Job, Launcher, Role
+from windlass.core.model.job import Job, Launcher, Role, VerdictUse
 from windlass.core.model.node import Node
 from windlass.core.model.queue import Queue
 from windlass.core.model.resources import CPU, GPU
@@ -121,9 +122,11 @@ def agent_argv(command: Sequence[str]) -> list[str]:
 def _agent_variables(job: Job, role: Role, generation: int, spent: Status) -> dict[str, str]:
     """Returns an agent's variables: interpreter of the ranks, time to end, failures it may still recover from.
 
-    `spent`: the status at the gang's admission.
+    `spent`: the status at the gang's admission. Under `VerdictUse.ACT` the agent restarts nothing: the verdict decides.
     """
     policy = job.restart
+    if policy.verdict is VerdictUse.ACT:
+        policy = replace(policy, user_limit=0, infrastructure_limit=0)
     entry = entry_of(role.command)
     budget = wire.RestartBudget(
         infrastructure=max(0, policy.infrastructure_limit - spent.infrastructure_failures),

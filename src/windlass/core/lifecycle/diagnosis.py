@@ -16,7 +16,14 @@ from windlass.core.lifecycle.generations import (
     requeue_instead,
     stop_generation,
 )
-from windlass.core.model.diagnosed_cause import JOB_SCOPE, DiagnosedCause, clip_text, is_lasting, node_to_avoid
+from windlass.core.model.diagnosed_cause import (
+    JOB_SCOPE,
+    DiagnosedCause,
+    clip_text,
+    is_lasting,
+    is_repeated,
+    node_to_avoid,
+)
 from windlass.core.model.job import VerdictUse
 from windlass.core.model.status import TERMINAL, FailureClass, JobState, Phase, Target
 
@@ -60,10 +67,10 @@ def _is_between_attempts(state: JobState, cause: DiagnosedCause) -> bool:
 
 
 def _ends_job(state: JobState, cause: DiagnosedCause) -> bool:
-    """Whether another attempt is futile: a lasting cause, in the program or in the job's own description."""
+    """Whether another attempt is futile: a lasting cause in the program or the job's description, or equal failures."""
     failure = state.status.last_failure
     is_own = cause.scope == JOB_SCOPE or (failure is not None and failure.kind is FailureClass.USER)
-    return is_lasting(cause) and is_own
+    return is_repeated(cause) or (is_lasting(cause) and is_own)
 
 
 def _end(state: JobState, cause: DiagnosedCause, now: int) -> Outcome:

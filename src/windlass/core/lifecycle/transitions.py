@@ -73,7 +73,7 @@ from windlass.core.lifecycle.scaling import (
 from windlass.core.lifecycle.success import has_succeeded
 from windlass.core.model.elastic_size import job_in_size
 from windlass.core.model.gang import attained_service
-from windlass.core.model.job import Job, RestartScope, SuccessPolicy
+from windlass.core.model.job import Job, RestartScope, SuccessPolicy, VerdictUse
 from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Status, Target
 from windlass.core.model.steps import placed_step, step_after
 
@@ -201,8 +201,13 @@ def _failure_of(state: JobState, exit: Exit, member: int, at: int) -> tuple[Fail
 
 
 def can_recover_in_place(state: JobState, exit: Exit, now: int) -> bool:
-    """Whether a generation may go on after such an end of processes, by the limits that hold for whole restarts."""
+    """Whether a generation may go on after such an end of processes, by the limits that hold for whole restarts.
+
+    Not under `VerdictUse.ACT`: the verdict on the failure decides about the next start.
+    """
     policy = state.job.restart
+    if policy.verdict is VerdictUse.ACT:
+        return False
     failure, fatal = _failure_of(state, exit, 0, now)
     counted = change_status(state, **count_failure(state.status, failure, policy))
     preempted = failure.kind is FailureClass.PREEMPTION

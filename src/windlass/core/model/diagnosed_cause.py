@@ -9,6 +9,8 @@ STOP, AVOID_NODE = "stop", "avoid-node"
 CERTAIN, POSSIBLE = "certain", "possible"
 """The strongest and the weakest certainty (`windlass.diagnose.diagnosis.Certainty`)."""
 NODE_SCOPE, JOB_SCOPE = "node", "job"
+MAX_EQUAL_FAILURES = 3
+"""Number of starts that fail alike at the same step after which another start is futile."""
 MAX_TEXT = 1_024
 """Maximum length of a verdict's text in bytes."""
 
@@ -35,6 +37,8 @@ class DiagnosedCause:
     """Whether evidence that no program can write leads to the same node, without the output of the job."""
     is_late: bool = False
     """Whether the next attempt had started before a verdict came that the restart was to wait for."""
+    equal_failures: int = 0
+    """Starts in a row, up to this one, in which the same rank failed in the same way after the same step."""
 
 
 def node_to_avoid(cause: DiagnosedCause) -> str:
@@ -54,6 +58,11 @@ def proven_bad_node(cause: DiagnosedCause) -> str:
 def is_lasting(cause: DiagnosedCause) -> bool:
     """Tells whether another attempt would fail in the same way, by more than a possible cause."""
     return cause.advice == STOP and cause.certainty not in ("", POSSIBLE)
+
+
+def is_repeated(cause: DiagnosedCause) -> bool:
+    """Tells whether the job fails in the same way in each start, and no node is known to be the reason."""
+    return cause.equal_failures >= MAX_EQUAL_FAILURES and not node_to_avoid(cause)
 
 
 def clip_text(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import re2
 
 _COUNTED = rb"\b(?:global[_ ]?)?(?:step|iter|iteration|epoch)s?\b['\"]?[ :=\[#(]{1,12}\d"
+_STEP: Any = re2.compile(r"(?i)\b(?:global[_ ]?)?(?:step|iter|iteration)s?\b['\"]?[ :=\[#(]{1,12}(\d{1,12})\b")
 _SPEED = rb"\d(?:it/s|s/it)\b"
 _SAVED = rb"\bsaved (?:the )?(?:model|checkpoint)\b"
 _RETRY = rb"\bretrying with\b"
@@ -30,3 +31,9 @@ def progress_lines(text: bytes, first: int) -> list[tuple[int, bytes]]:
         if not _PROBLEM.search(match.group()):
             found.append((first, match.group()))
     return found
+
+
+def step_of(line: str) -> int | None:
+    """The number of the step or iteration that a line names."""
+    found = _STEP.search(line)
+    return int(found[1]) if found else None

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from windlass.core.model.diagnosed_cause import DiagnosedCause, clip_text, node_to_avoid
+from windlass.core.model.diagnosed_cause import MAX_EQUAL_FAILURES, DiagnosedCause, clip_text, node_to_avoid
 from windlass.diagnose.diagnosis import Advice, CauseScope, Certainty, Diagnosis, RootCause
 from windlass.diagnose.failures.evidence import Evidence
 from windlass.diagnose.failures.secret_masks import mask_secrets
 from windlass.server.diagnosis.evidence_request import EvidenceRequest, read_evidence
+from windlass.server.diagnosis.repeated_failure import RepeatedFailure
 
 NO_CAUSE = "no line of the evidence points to a known cause"
+_REPEATED = "repeated-failure"
+"""Rule of a failure at the same step in each start."""
 
 
 def verdict_of(request: EvidenceRequest, diagnose: Callable[[Evidence], Diagnosis]) -> DiagnosedCause:
     """Diagnoses the evidence of one attempt."""
     # 1. The cause by the record and the output of the job.
-    evidence, gaps = read_evidence(request)
+    evidence, gaps, repeated = read_evidence(request)
     found = _of_output(evidence, gaps, diagnose)
-    told = _as_told(found, request, _unseen_text(found.unseen))
+    told = _with_repeats(_as_told(found, request, _unseen_text(found.unseen)), repeated)
     # 2. For a bad node: whether evidence that no program can write leads to it as well.
     node = node_to_avoid(told)
     return replace(told, is_confirmed=True) if node and _is_confirmed(node, evidence, diagnose) else told
@@ -27,7 +30,7 @@ def verdict_of(request: EvidenceRequest, diagnose: Callable[[Evidence], Diagnosi
 
 def diagnosis_of(request: EvidenceRequest, diagnose: Callable[[Evidence], Diagnosis]) -> Diagnosis:
     """Diagnoses the evidence of one attempt, and returns the lines that prove the cause as well."""
-    evidence, gaps = read_evidence(request)
+    evidence, gaps, _ = read_evidence(request)
     return _of_output(evidence, gaps, diagnose)
 
 
@@ -53,6 +56,16 @@ def _as_told(found: Diagnosis, request: EvidenceRequest, unseen: str) -> Diagnos
         fix=_shown(cause.fix),
         unseen=unseen,
     )
+
+
+def _with_repeats(told: DiagnosedCause, repeated: RepeatedFailure | None) -> DiagnosedCause:
+    """Adds the number of starts that ended like this one, if all of them ended after the same known step."""
+    if repeated is None or repeated.step is None:
+        return told
+    what = f"rank {repeated.rank} failed after step {repeated.step} in {repeated.starts} starts in a row"
+    is_told = told.rule == _REPEATED or repeated.starts < MAX_EQUAL_FAILURES
+    text = told.text if is_told else clip_text(f"{told.text.rstrip('.')}; {what}.")
+    return replace(told, text=text, equal_failures=repeated.starts)
 
 
 def _is_confirmed(node: str, evidence: Evidence, diagnose: Callable[[Evidence], Diagnosis]) -> bool:

@@ -7,15 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from windlass.diagnose.failures.evidence import Evidence, LogSource
 from windlass.diagnose.flight.facts import read_hang_evidence
+from windlass.server.diagnosis.failed_starts import FailedStart
 from windlass.server.diagnosis.log_excerpts import open_file, open_stream
+from windlass.server.diagnosis.repeated_failure import RepeatedFailure, find_repeated_failure
 
 MAX_EXCERPT_BYTES = 16 << 20
 """Bytes that are read of all logs of an attempt together, about."""
 _MIN_LOG_BYTES, _MAX_LOG_BYTES = 16 << 10, 4 << 20
 """Bytes that are read of one log: a quarter from its start, the rest from its end."""
+_STARTS = "failed starts"
+"""Name of the source with the result of the comparison of all failed starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +62,30 @@ class EvidenceRequest:
     expected_ranks: int | None = None
     unseen: Sequence[str] = ()
     """Evidence that could not be read, and the right or setting that would show it."""
+    starts: Sequence[FailedStart] = ()
+    """Failed starts of the job up to this attempt, from the oldest."""
 
 
-def read_evidence(request: EvidenceRequest) -> tuple[Evidence, Sequence[str]]:
-    """Returns the evidence with excerpts of all files, and what could not be read."""
+class ReadEvidence(NamedTuple):
+    """The evidence of an attempt, read."""
+
+    evidence: Evidence
+    gaps: Sequence[str]
+    """Evidence that could not be read."""
+    repeated: RepeatedFailure | None
+    """The failure that this attempt shares with those before it."""
+
+
+def read_evidence(request: EvidenceRequest) -> ReadEvidence:
+    """Reads excerpts of all files, and compares the failed starts."""
     size = min(_MAX_LOG_BYTES, max(_MIN_LOG_BYTES, MAX_EXCERPT_BYTES // max(1, len(request.files))))
     logs = [_file_source(each, request.attempt, size) for each in request.files]
     logs += [_text_source(each, request.attempt) for each in request.texts]
     hang = read_hang_evidence(map(Path, request.hang_files), request.expected_ranks)
-    return Evidence(logs, request.expected_ranks, hang.facts), [*request.unseen, *hang.gaps]
+    repeated = find_repeated_failure(request.starts)
+    if repeated:
+        logs.append(_text_source(LoggedText(_STARTS, f"{repeated.line}\n"), request.attempt))
+    return ReadEvidence(Evidence(logs, request.expected_ranks, hang.facts), [*request.unseen, *hang.gaps], repeated)
 
 
 def _file_source(log: LoggedFile, attempt: int, size: int) -> LogSource:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from windlass.backends.local.logs import log_files
 from windlass.backends.local.paths import StatePaths
 from windlass.server.diagnosis.evidence_request import EvidenceRequest, LoggedFile, LoggedText
+from windlass.server.diagnosis.failed_starts import FailedStart, failed_starts
 from windlass.server.diagnosis.job_record import record_texts
 
 Json = Mapping[str, Any]
@@ -31,7 +33,13 @@ def local_evidence(paths: StatePaths, details: Json, attempt: int) -> EvidenceRe
         texts=record_texts(details, attempt) + _silent_ranks(files, nodes),
         hang_files=list(_hang_files(paths.generation_logs(details["id"], attempt))),
         expected_ranks=details["ranks"] if uses_agents else len(tasks) or None,
+        starts=[_with_streams(each, paths, details["id"]) for each in failed_starts(details, attempt)],
     )
+
+
+def _with_streams(start: FailedStart, paths: StatePaths, job_id: str) -> FailedStart:
+    files = log_files(paths, job_id, start.attempt, ranks=[start.rank])
+    return replace(start, streams=[str(file.path) for file in files])
 
 
 def _rank_files(paths: StatePaths, job_id: str, attempt: int, nodes: Mapping[int, str]) -> Iterator[LoggedFile]:

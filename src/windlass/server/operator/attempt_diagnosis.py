@@ -17,6 +17,7 @@ from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.server.diagnosis.diagnosis_process import ProcessLimits, diagnose_in_process
 from windlass.server.diagnosis.evidence_request import EvidenceRequest, LoggedText
+from windlass.server.diagnosis.failed_starts import FailedStart, failed_starts
 from windlass.server.diagnosis.job_record import record_texts
 from windlass.server.operator.cluster_job_records import ClusterJobRecords
 from windlass.server.operator.history.databases import HistoryError
@@ -26,6 +27,8 @@ from windlass.server.service import Service
 
 _LIMITS = ProcessLimits(memory=384 << 20)
 """A container has 512 MiB by default, in which the operator itself must live."""
+_START_CHARACTERS = 64 << 10
+"""Characters at the end of the log of each failed start that are searched for its last step."""
 _LATE_MS = 600_000
 """Time after the end of a job for which a new leader still diagnoses it."""
 
@@ -98,7 +101,13 @@ def cluster_evidence(
         texts=[*texts, *record_texts(details, attempt)],
         expected_ranks=pods if pods and is_rank_per_pod else None,
         unseen=unseen,
+        starts=[_with_log(each, logs or ()) for each in failed_starts(details, attempt)],
     )
+
+
+def _with_log(start: FailedStart, logs: Sequence[StoredLog]) -> FailedStart:
+    own = (log for log in logs if (log.generation, log.rank) == (start.attempt, start.rank))
+    return replace(start, text="".join(log.text[-_START_CHARACTERS:] for log in own))
 
 
 def _log_text(log: StoredLog, start: LogStart | None, logs: int, *, with_rank: bool) -> LoggedText:
