@@ -59,6 +59,25 @@ from windlass import train
 with train.init(mesh="dp=4"):
     pass
 """
+PORT_IN_USE = """
+import socket
+first, second = socket.socket(), socket.socket()
+first.bind(("127.0.0.1", 0))
+first.listen()
+second.bind(first.getsockname())
+"""
+UNREADABLE_CHECKPOINT = """
+import pathlib, torch
+path = pathlib.Path("step-10.pt")
+torch.save({"weight": torch.ones(1000)}, path)
+path.write_bytes(path.read_bytes()[:1500])
+torch.load(path)
+"""
+SAME_STEP = """
+for step in range(5):
+    print(f"step {step} loss 0.5", flush=True)
+raise ValueError("sample 5 has no label")
+"""
 SHAPES = "import torch; torch.nn.Linear(4, 2)(torch.ones(3, 5))"
 
 
@@ -78,15 +97,19 @@ def verdict_of(state: Path, job: str) -> dict[str, object]:
         (["gloo-timeout"], HANG, 2),
         (["loss-not-finite"], NOT_A_NUMBER, 1),
         (["world-size-environment"], WRONG_WORLD_SIZE, 2),
+        (["rendezvous-port-in-use"], PORT_IN_USE, 1),
+        (["checkpoint-not-readable"], UNREADABLE_CHECKPOINT, 1),
+        (["python-exception"], SAME_STEP, 1),
     ],
-    ids=["memory", "disk", "package", "shape", "rendezvous", "hang", "nan", "world size"],
+    ids=["memory", "disk", "package", "shape", "rendezvous", "hang", "nan", "world size", "port", "checkpoint", "step"],
 )
 def test_the_failure_of_a_script_has_its_verdict_at_the_end_of_the_run(
     state: Path, tmp_path: Path, rules: list[str], script: str, ranks: int
 ):
     path = tmp_path / "script.py"
     path.write_text(script)
-    ran = windlass(state, "run", "--name", "case", "-N", str(ranks), *SMALL, "--", sys.executable, str(path))
+    words = ("run", "--name", "case", "--workdir", str(tmp_path), "-N", str(ranks), *SMALL)
+    ran = windlass(state, *words, "--", sys.executable, str(path))
     assert ran.returncode, ran.stderr
     (line,) = [line for line in ran.stderr.splitlines() if line.startswith("verdict: ")]
     assert line.rpartition(", ")[2].removesuffix(")") in rules, line
@@ -108,6 +131,38 @@ def test_the_end_of_a_process_without_output_has_its_verdict(state: Path, rule: 
     assert windlass(state, "run", "--name", "case", *words).returncode
     (row,) = facts(state, "history")
     assert row["diagnosis"]["rule"] == rule
+
+
+@pytest.mark.parametrize(
+    ("rule", "content", "mode"),
+    [("exec-format", "no program", 0o755), ("executable-missing", "#!/no/such/shell", 0o755)],
+    ids=["format", "interpreter"],
+)
+def test_a_file_that_cannot_be_run_has_its_verdict(state: Path, tmp_path: Path, rule: str, content: str, mode: int):
+    program = tmp_path / "train"
+    program.write_text(content)
+    program.chmod(mode)
+    ran = windlass(state, "run", "--name", "case", "--workdir", str(tmp_path), "--", "./train")
+    assert f", {rule})" in ran.stderr, ran.stderr
+
+
+def test_a_program_that_sigterm_ends_before_it_has_saved_has_its_verdict(state: Path, tmp_path: Path):
+    path = tmp_path / "job.yaml"
+    script = "echo step 7, last saved step 0; kill -TERM $$"
+    path.write_text(f"name: case\ncommand: [sh, -c, {script!r}]\nrestart: {{infrastructure: 0}}\n")
+    assert windlass(state, "run", str(path)).returncode
+    (row,) = facts(state, "history")
+    assert row["diagnosis"]["rule"] == "signal-15"
+
+
+def test_a_program_that_fails_in_each_attempt_has_the_verdict_on_the_last_one(state: Path, tmp_path: Path):
+    (tmp_path / "script.py").write_text(SAME_STEP)
+    words = ("run", "--name", "case", "--restarts", "1", "--workdir", str(tmp_path))
+    ran = windlass(state, *words, "--", sys.executable, "script.py")
+    assert ran.returncode == 1
+    found = facts(state, "status", "case")["diagnosis"]
+    assert (found["rule"], found["generation"]) == ("python-exception", 2)
+    assert "sample 5 has no label" in found["text"]
 
 
 def test_each_failed_attempt_of_a_job_is_diagnosed_and_the_job_goes_on(state: Path):

@@ -136,7 +136,7 @@ def test_a_job_larger_than_its_queue_may_ever_hold_is_told(tell: Callable[[Story
             await place.api.post(namespaced(JOBS), training_job(job, "digits", NAMESPACE))
             found = await condition_of(place, "digits")
             assert found["reason"] == "QueueQuotaTooSmall", found
-            assert found["message"].startswith("waits: The queue can never hold the job: it asks for 2 gpu, ")
+            assert found["message"].startswith("waits: The queue can never hold the job: asks for 2 gpu, ")
             job_line = await place.get("/v1/jobs/digits")
             assert (job_line["phase"], job_line["reason"]) == ("Queued", "ExceedsMaxQuota")
         finally:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from windlass.diagnose.failures.signatures import every_signature
 from windlass.diagnose.failures.verdict_texts import fill_text
 from windlass.diagnose.rule_reference import rules_page
 
@@ -130,6 +131,14 @@ SCENARIOS = yaml.safe_load((Path(__file__).parent / "scenarios.yaml").read_text(
 def test_a_rule_of_the_right_cause_fires_in_each_scenario(scenario: dict[str, Any]) -> None:
     lines = [line for log in scenario["logs"].values() for line in log]
     assert scenario["cause"] in {rule["cause"] for id, rule in RULES.items() for line in lines if fires(id, line)}
+
+
+@pytest.mark.parametrize("prefix", ["2026-01-02T03:04:05.678Z ", "2026-01-02 03:04:05,678 ", "[rank3]: ", "  3: "])
+def test_signatures_of_the_start_of_a_line_match_behind_prefixes(prefix: str) -> None:
+    """The prefilter of the scan must not reject a line that a signature matches after its prefixes."""
+    signatures = every_signature()
+    lines = [line for rule in RULES.values() for line in rule["matches"] if signatures.matches(line.encode())]
+    assert [line for line in lines if not signatures.may_match(f"{prefix}{line}".encode())] == []
 
 
 def test_the_reference_page_lists_the_rules_of_today() -> None:

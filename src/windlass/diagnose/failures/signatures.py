@@ -14,8 +14,9 @@ from windlass.diagnose.failures.failure_rules import FailureRule, load_rules
 
 _AUTOMATON_BYTES = 1 << 27
 """Limit of RE2's states. RE2 drops states and builds them again above it."""
-_START = re.compile(r"^\^")
-_AFTER_PREFIX = r"(?:^|[\]:>)\\w] {0,8})"
+_START = re.compile(r"(?<![\\\[])\^")
+"""Start of a line in a signature: alone, or as an alternative in a group."""
+_AFTER_PREFIX = r"(?:^|[\]:>)|0-9Z][ :|\t]{0,8}(?:- )?)"
 """Start of a line, or the end of a prefix of a launcher or a log collector."""
 
 
@@ -35,7 +36,7 @@ class SignatureSet:
     def __init__(self, rules: Iterable[FailureRule]) -> None:
         self._patterns = [(rule.id, number, text) for rule in rules for number, text in enumerate(rule.signatures)]
         self._exact = _automaton(text for _, _, text in self._patterns)
-        self._loose = _automaton(_START.sub(_AFTER_PREFIX, text) for _, _, text in self._patterns)
+        self._loose = _automaton(_loosen(text) for _, _, text in self._patterns)
 
     def may_match(self, text: bytes) -> bool:
         """Whether a signature may match one of the lines, or the message after the prefixes of one of them."""
@@ -56,6 +57,11 @@ class SignatureSet:
 def every_signature() -> SignatureSet:
     """Signatures of all rules."""
     return SignatureSet(load_rules().values())
+
+
+def _loosen(signature: str) -> str:
+    """Returns a signature that also matches behind the prefixes of a line."""
+    return _START.sub(lambda _: _AFTER_PREFIX, signature)
 
 
 def _automaton(patterns: Iterable[str]) -> Any:
