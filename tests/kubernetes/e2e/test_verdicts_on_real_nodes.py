@@ -121,6 +121,8 @@ def test_a_job_that_waits_has_its_verdict_and_goes_on_waiting(failing: User, nam
     assert (reason, "waits: " in message) == (WAITS[name].reason, True), message
     until("its event", lambda: ("PyTorchJobDiagnosed", message) in failing.events(f"PyTorchJob/{name}"))
     assert not failing.ended(f"pytorchjobs/{name}")
+    asked = until("the same cause on request", lambda: failing.doctor(name)["verdict"], timeout=60)
+    assert asked["rule"].replace("-", "") == reason.lower()
 
 
 def test_pods_that_a_resource_quota_refuses_are_told(user: User) -> None:

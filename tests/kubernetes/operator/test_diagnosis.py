@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from backend_host import Behaviour
 from controlplane.cluster import ControlPlane
+from controlplane.fake_pod import Script
 from node_logs import LongLog, logs_of_nodes
 from operator_place import OperatorPlace, leading
 from verdict_conditions import condition_of, event_with
@@ -94,6 +95,33 @@ def test_a_pod_that_cannot_start_has_a_verdict(tell: Callable[[Callable[[Operato
         found = await condition_of(place, "digits")
         assert found["reason"] in ("ImagePull", "ExecutableMissing"), found
         assert found["message"].startswith("attempt 1: ")
+
+    tell(story)
+
+
+def test_a_container_above_its_limit_of_memory_has_a_verdict(apiserver: ControlPlane, tmp_path: Path):
+    killed = Script(work=0, code=137, reason="OOMKilled")
+
+    async def story() -> None:
+        async with (
+            asyncio.timeout(strays.TIMEOUT_S * 4),
+            leading(apiserver, tmp_path, script_of=lambda _pod: killed) as place,
+            logs_of_nodes(apiserver, place.api, lambda _pod: "step 7 loss 0.3\n"),
+        ):
+            await place.submit("digits", Behaviour.FAIL)
+            found = await condition_of(place, "digits")
+            assert found["reason"] == "HostOomKilled", found
+
+    asyncio.run(story())
+
+
+def test_an_attempt_whose_node_is_gone_has_a_verdict(tell: Callable[[Callable[[OperatorPlace], Any]], None]):
+    async def story(place: OperatorPlace) -> None:
+        await place.submit("digits", gpus=2, replicas=2)
+        await place.phase("digits", "Running")
+        await place.kubelets.remove_nodes(["n2"])
+        found = await condition_of(place, "digits")
+        assert (found["reason"], found["message"].partition(": ")[0]) == ("NodeLost", "attempt 1"), found
 
     tell(story)
 
