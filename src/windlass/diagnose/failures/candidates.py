@@ -18,7 +18,7 @@ _WEAKER = {
     Certainty.LIKELY: Certainty.POSSIBLE,
     Certainty.POSSIBLE: Certainty.POSSIBLE,
 }
-_ENDED_WELL = frozenset({"job-completed", "training-completed"})
+_ENDED_WELL = frozenset({"job-completed", "program-completed", "training-completed"})
 """Hints that state a good end: of the job, or of the program of one log."""
 _GENERIC = frozenset({"python-exception", "python-runtime-error", "nccl-socket-warning"})
 """Rules that take every exception, or every warning of one source file. On a line that another rule knows they prove

@@ -1,4 +1,4 @@
-"""Lines by which a program reports progress: steps, epochs, throughput, a saved state, a second try."""
+"""Lines by which a program reports progress: steps, epochs, throughput, a saved state, a second try, a table's row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _STEP: Any = re2.compile(r"(?i)\b(?:global[_ ]?)?(?:step|iter|iteration)s?\b['\"
 _SPEED = rb"\d(?:it/s|s/it)\b"
 _SAVED = rb"\bsaved (?:the )?(?:model|checkpoint)\b"
 _RETRY = rb"\bretrying with\b"
-_PROGRESS: Any = re2.compile(rb"(?im)^.*(?:" + b"|".join((_COUNTED, _SPEED, _SAVED, _RETRY)) + rb").*$")
+_ROW = rb"^ *\d+(?: +\d+\.\d+){1,6}$"
+_PROGRESS: Any = re2.compile(rb"(?im)^.*(?:" + b"|".join((_COUNTED, _SPEED, _SAVED, _RETRY, _ROW)) + rb").*$")
 _PROBLEM: Any = re2.compile(rb"(?i)error|exception|fail|abort|traceback|terminat|timed? ?out|\bnan\b|rank\d* .*killed")
 _SEARCHED_BYTES = 1 << 13
 """End of a block in which progress is looked for."""
