@@ -177,7 +177,7 @@ INTENDED: tuple[Intended, ...] = (
     ),
     Intended(
         "condition `Diagnosed`",
-        "An additional condition of a job that has failed: the cause, by its logs and what else is known of it.",
+        "An additional condition of a job that has failed, or waits for a person: the cause.",
         r"\d+/job/conditions/Diagnosed",
         verdict="better",
         theirs="nothing",

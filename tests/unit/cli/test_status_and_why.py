@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 import yaml
 
 from windlass.backends.local.state_reader import Task
 from windlass.backends.port import Transition
+from windlass.core.model.diagnosed_cause import CERTAIN, DiagnosedCause
 from windlass.server import views
 from windlass.server.errors import ApiError, ErrorCode
 
@@ -57,6 +59,17 @@ def test_status_shows_every_attempt_and_its_cause(daemon, windlass, made):
     assert lines[5] == "  attempt 1 on n1,n2, ran 4.0 s: NodeLost: n1 went away"
     assert lines[6] == "  attempt 2 on n2, ran 1m00s: ExitCode: rank 0 (worker/0) on n2 exited with code 3"
     assert len(lines) == 7
+
+
+@pytest.mark.parametrize("verb", ["status", "why"])
+def test_a_job_that_waits_for_a_person_shows_the_verdict_on_its_wait(daemon, windlass, made, verb):
+    cause = DiagnosedCause(1, "The image x:1 cannot be pulled.", "image-pull", CERTAIN, fix="Correct its name.")
+    job = story(made.running(), wait_diagnosis=msgspec.to_builtins(cause))
+    daemon.says["/v1/jobs/digits"] = job
+    daemon.says["/v1/jobs/digits/why"] = {"job": job, "now": NOW}
+    lines = windlass(verb, "digits").out.splitlines()
+    told = "waits: verdict: The image x:1 cannot be pulled. (certain, image-pull); fix: Correct its name."
+    assert told in [line.strip() for line in lines]
 
 
 def test_wide_status_adds_failed_ranks_and_transitions(daemon, windlass, made):

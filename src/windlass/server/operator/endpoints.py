@@ -111,6 +111,7 @@ class Endpoints:
             cordon = (NodeCordon(backend.connection, limit, backend.on_trouble),) if limit else ()
             self._diagnosis = (diagnosis, *cordon)
             self._waits = WaitDiagnosis(backend, diagnose_wait, self._settings.diagnoses_waits_after_s)
+            self._waits.start()
         return [*observers, *self._diagnosis]
 
     def complain(self, trouble: str) -> None:

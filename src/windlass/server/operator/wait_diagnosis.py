@@ -6,7 +6,6 @@ A verdict on a wait is kept in memory and shown; it is no part of the job's stat
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -15,7 +14,6 @@ from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.status.job_waits import JobWait, WaitKind, job_wait
 from windlass.backends.kubernetes.status.pending_conditions import changes_materially
 from windlass.core.model.diagnosed_cause import DiagnosedCause
-from windlass.server.diagnosis.diagnosis_process import DiagnosisError
 from windlass.server.diagnosis.evidence_request import EvidenceRequest, LoggedText
 
 _ROUND_INTERVAL_S = 2.0
@@ -39,7 +37,10 @@ class KnownWait:
 
 
 class WaitDiagnosis:
-    """Looks at all jobs again and again, and diagnoses the waits that have lasted for `after_s`, one at a time."""
+    """Looks at all jobs again and again, and diagnoses the waits that have lasted for `after_s`, one at a time.
+
+    `diagnose` returns the verdict on a wait; whatever it raises is reported, and the wait is diagnosed again later.
+    """
 
     def __init__(
         self,
@@ -51,74 +52,83 @@ class WaitDiagnosis:
         self._waits: dict[str, KnownWait] = {}
         self._verdicts: dict[str, DiagnosedCause] = {}
         """By text of a wait, the latest last; the attempt in it is that of whichever job was diagnosed."""
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Starts to look at the jobs."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
         """Stops; the verdicts that are shown stay."""
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(min(_ROUND_INTERVAL_S, self._after_s))
-            # 1. which jobs wait for what, and since when
-            self.note_waits(asyncio.get_running_loop().time())
-            # 2. the verdicts that are known, and that of the longest other wait
-            await self._tell_due()
+            await self.look(asyncio.get_running_loop().time())
 
-    def note_waits(self, now: float) -> None:
-        """Notes all waits, and withdraws the verdicts on those that are over."""
-        seen = {}
-        for gang in list(self._backend.jobs):
-            if (wait := job_wait(gang)) is not None:
-                seen[gang.id] = wait
-                gang.notes.last_wait = wait.generation, wait.text
-            elif gang.notes.wait_verdict is not None:
-                self._backend.show_wait_verdict(gang, None)
-        known = self._waits
-        self._waits = {job_id: _continued(known.get(job_id), wait, now) for job_id, wait in seen.items()}
-
-    async def _tell_due(self) -> None:
-        for gang, known in [*self._due()]:
-            if known.wait.text in self._verdicts:
+    async def look(self, now: float) -> None:
+        """Looks at all jobs once. `now`: seconds of a steady clock."""
+        # 1. which jobs wait for what, and since when
+        self._note_waits(now)
+        # 2. verdicts that are known already, for any number of jobs
+        for gang, known in [*self._due(now)]:
+            if self._text(gang, known.wait) in self._verdicts:
                 self._tell(gang, known)
-        for gang, known in sorted(self._due(), key=lambda each: each[1].since)[:1]:
-            self._keep(known.wait.text, await self._verdict(gang, known.wait))
-            self._tell(gang, known)
+        # 3. a diagnosis of the wait that has lasted longest
+        for gang, known in sorted(self._due(now), key=lambda each: each[1].since)[:1]:
+            if await self._is_diagnosed(gang, known.wait):
+                self._tell(gang, known)
+            else:
+                known.since = now
 
-    def _due(self) -> Iterator[tuple[Gang, KnownWait]]:
-        now = asyncio.get_running_loop().time()
+    def _note_waits(self, now: float) -> None:
+        """Notes all waits, and withdraws the verdicts on those that are over."""
+        before, self._waits = self._waits, {}
+        for gang in list(self._backend.jobs):
+            wait, known = job_wait(gang), before.get(gang.id)
+            is_same = wait is not None and known is not None and known.covers(wait)
+            if gang.notes.wait_verdict is not None and not is_same:
+                self._backend.show_wait_verdict(gang, None)
+            if wait is not None:
+                self._waits[gang.id] = _continued(known if is_same else None, wait, now)
+                gang.notes.last_wait = wait.generation, wait.text
+
+    def _due(self, now: float) -> Iterator[tuple[Gang, KnownWait]]:
         for job_id, known in self._waits.items():
             gang = self._backend.jobs.get(job_id)
             if gang is not None and not known.is_diagnosed and now - known.since >= self._after_s:
                 yield gang, known
 
-    async def _verdict(self, gang: Gang, wait: JobWait) -> DiagnosedCause:
-        """Returns the verdict on a wait; one without a rule if the diagnosis fails."""
-        text = self._backend.redaction.message(wait.text, gang.reference.namespace)
+    async def _is_diagnosed(self, gang: Gang, wait: JobWait) -> bool:
+        """Diagnoses a wait and keeps the verdict by its text. Returns whether there is one."""
+        text = self._text(gang, wait)
         request = EvidenceRequest(wait.generation, texts=[LoggedText(f"wait of {gang.id}", f"{text}\n")])
         try:
-            return await self._diagnose(request)
-        except DiagnosisError as error:
-            self._backend.on_trouble(f"the wait of {gang.id} is not diagnosed: {error}")
-            return DiagnosedCause(wait.generation, "")
-
-    def _keep(self, text: str, cause: DiagnosedCause) -> None:
-        self._verdicts[text] = cause
+            self._verdicts[text] = await self._diagnose(request)
+        except Exception as error:  # noqa: BLE001 - a job's evidence must not end the diagnosis of other waits
+            self._backend.on_trouble(f"the wait of {gang.id} is not diagnosed: {error or type(error).__name__}")
+            return False
         while len(self._verdicts) > _MAX_KNOWN_TEXTS:
             del self._verdicts[next(iter(self._verdicts))]
+        return True
+
+    def _text(self, gang: Gang, wait: JobWait) -> str:
+        """Returns the text of a wait as users of the job's namespace may read it."""
+        return self._backend.redaction.message(wait.text, gang.reference.namespace)
 
     def _tell(self, gang: Gang, known: KnownWait) -> None:
-        """Shows the verdict, if the job still waits for the same."""
+        """Shows the verdict, if it names a cause and the job still waits for the same."""
         known.is_diagnosed = True
-        if (wait := job_wait(gang)) is not None and known.covers(wait):
-            found = self._verdicts[known.wait.text]
-            self._backend.show_wait_verdict(gang, replace(found, generation=wait.generation) if found.rule else None)
+        found, wait = self._verdicts[self._text(gang, known.wait)], job_wait(gang)
+        if found.rule and wait is not None and known.covers(wait):
+            self._backend.show_wait_verdict(gang, replace(found, generation=wait.generation))
 
 
 def _continued(known: KnownWait | None, wait: JobWait, now: float) -> KnownWait:
-    if known is None or not known.covers(wait):
+    if known is None:
         return KnownWait(wait, now)
     known.wait = wait
     return known

@@ -1,0 +1,157 @@
+"""Waits of jobs on a cluster: when each is diagnosed, when its verdict is shown, and when it is withdrawn."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from windlass.backends.kubernetes.gangs.gang import StatusNotes
+from windlass.core.model.diagnosed_cause import DiagnosedCause
+from windlass.core.model.status import Phase, Status
+from windlass.server.diagnosis.evidence_request import EvidenceRequest
+from windlass.server.operator.wait_diagnosis import WaitDiagnosis
+
+AFTER_S = 30.0
+CLAIM = "there is no PersistentVolumeClaim datasets in namespace team; create it"
+QUOTA = "its pods cannot be created: exceeded quota: small"
+
+
+class Jobs:
+    """The part of the backend that the diagnosis of waits uses. `shown`: rules of the verdicts by job, in order."""
+
+    def __init__(self) -> None:
+        self.gangs: dict[str, Any] = {}
+        self.shown: list[tuple[str, str, int]] = []
+        self.troubles: list[str] = []
+        self.redaction = SimpleNamespace(message=lambda text, _namespace: text)
+        self.on_trouble = self.troubles.append
+        self.jobs = self
+
+    def __iter__(self) -> Any:
+        return iter(self.gangs.values())
+
+    def get(self, job_id: str) -> Any:
+        return self.gangs.get(job_id)
+
+    def add(self, name: str, waiting: str = "", **status: Any) -> Any:
+        about = SimpleNamespace(namespace="team")
+        fit = SimpleNamespace(waiting_reason=waiting)
+        gang = SimpleNamespace(
+            id=name, reference=about, fit=fit, notes=StatusNotes(), status=Status(**status), run=None, job=None
+        )
+        self.gangs[name] = gang
+        return gang
+
+    def show_wait_verdict(self, gang: Any, cause: DiagnosedCause | None) -> None:
+        gang.notes.wait_verdict = cause
+        self.shown.append((gang.id, cause.rule if cause else "", cause.generation if cause else -1))
+
+
+class Engine:
+    """A diagnosis that knows two causes; `failures`: how often it fails first."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.asked: list[str] = []
+        self.failures = failures
+
+    async def diagnose(self, request: EvidenceRequest) -> DiagnosedCause:
+        (text,) = (each.text for each in request.texts)
+        self.asked.append(text.partition(":")[0])
+        if self.failures:
+            self.failures -= 1
+            raise OSError("no process")
+        rule = "volume-claim" if "PersistentVolumeClaim" in text else "quota-exceeded" if "quota" in text else ""
+        return DiagnosedCause(request.attempt, "a cause", rule)
+
+
+@pytest.fixture
+def jobs() -> Jobs:
+    return Jobs()
+
+
+def look(jobs: Jobs, engine: Engine, *rounds: tuple[float, Any]) -> None:
+    """Looks at the jobs at these times, each after a change of them."""
+    waits = WaitDiagnosis(jobs, engine.diagnose, AFTER_S)  # type: ignore[arg-type]
+
+    async def run() -> None:
+        for now, change in rounds:
+            change()
+            await waits.look(now)
+
+    asyncio.run(run())
+
+
+def as_it_is() -> None:
+    """Nothing changes."""
+
+
+def test_a_wait_is_diagnosed_once_when_it_has_lasted(jobs: Jobs) -> None:
+    jobs.add("digits", CLAIM)
+    engine = Engine()
+    look(jobs, engine, (0, as_it_is), (29, as_it_is), (30, as_it_is), (60, as_it_is))
+    assert (engine.asked, jobs.shown) == (["Waiting"], [("digits", "volume-claim", 0)])
+
+
+def test_a_verdict_is_withdrawn_when_the_wait_is_over(jobs: Jobs) -> None:
+    gang = jobs.add("digits", CLAIM)
+
+    def bind() -> None:
+        gang.fit.waiting_reason = ""
+
+    look(jobs, Engine(), (0, as_it_is), (30, as_it_is), (32, bind), (34, as_it_is))
+    assert jobs.shown == [("digits", "volume-claim", 0), ("digits", "", -1)]
+
+
+def test_a_wait_for_another_reason_counts_from_its_start(jobs: Jobs) -> None:
+    gang = jobs.add("digits", CLAIM, phase=Phase.QUEUED)
+
+    def refuse() -> None:
+        gang.fit.waiting_reason, gang.notes.creation_error = "", QUOTA
+
+    engine = Engine()
+    look(jobs, engine, (0, as_it_is), (20, refuse), (40, as_it_is), (50, as_it_is))
+    assert (engine.asked, jobs.shown) == (["FailedCreatePod"], [("digits", "quota-exceeded", 0)])
+
+
+def test_a_verdict_is_withdrawn_when_the_job_waits_for_something_else(jobs: Jobs) -> None:
+    gang = jobs.add("digits", CLAIM, phase=Phase.QUEUED)
+
+    def refuse() -> None:
+        gang.fit.waiting_reason, gang.notes.creation_error = "", QUOTA
+
+    look(jobs, Engine(), (0, as_it_is), (30, as_it_is), (32, refuse), (62, as_it_is))
+    assert [rule for _, rule, _ in jobs.shown] == ["volume-claim", "", "quota-exceeded"]
+
+
+def test_jobs_that_wait_for_the_same_share_one_diagnosis(jobs: Jobs) -> None:
+    for name in ("one", "two", "three"):
+        jobs.add(name, CLAIM)
+    engine = Engine()
+    look(jobs, engine, (0, as_it_is), (30, as_it_is), (32, as_it_is))
+    assert (engine.asked, [name for name, *_ in jobs.shown]) == (["Waiting"], ["one", "two", "three"])
+
+
+def test_a_diagnosis_that_fails_is_reported_and_repeated_later(jobs: Jobs) -> None:
+    jobs.add("digits", CLAIM)
+    engine = Engine(failures=1)
+    look(jobs, engine, (0, as_it_is), (30, as_it_is), (32, as_it_is), (60, as_it_is))
+    assert jobs.troubles == ["the wait of digits is not diagnosed: no process"]
+    assert (len(engine.asked), jobs.shown) == (2, [("digits", "volume-claim", 0)])
+
+
+def test_a_job_that_waits_for_its_turn_is_not_diagnosed(jobs: Jobs) -> None:
+    gang = jobs.add("digits", phase=Phase.QUEUED)
+    gang.notes.pending_reason, gang.notes.pending_message = "WaitingForQuota", "needs 8 GPUs: none free"
+    engine = Engine()
+    look(jobs, engine, (0, as_it_is), (60, as_it_is))
+    assert (engine.asked, jobs.shown) == ([], [])
+
+
+def test_the_last_wait_of_an_attempt_is_kept_for_its_verdict(jobs: Jobs) -> None:
+    gang = jobs.add("digits", phase=Phase.ADMITTED, generation=2)
+    gang.notes.creation_error = QUOTA
+    look(jobs, Engine(), (0, as_it_is))
+    assert gang.notes.last_wait == (2, f"FailedCreatePod: {QUOTA}")
