@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -11,14 +12,13 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from windlass.backends.port import BackendError
 from windlass.server.app import json_response
 from windlass.server.dashboard.guard import SESSION
 from windlass.server.dashboard.pages import PageViews
-from windlass.server.dashboard.sessions import SESSION_LIFETIME_MS, Sessions
 from windlass.server.dashboard.state_version import StateVersion
 from windlass.server.dashboard.view_cache import CachedAnswer, ViewCache
 from windlass.server.errors import HTTP_STATUS, ApiError, ErrorCode
@@ -32,25 +32,17 @@ _RETRY_MS = 1_000
 _MAX_BODY = 1 << 16
 
 
+@dataclass(frozen=True, slots=True)
 class Dashboard:
-    """One method for each kind of path. `cookie`: name of the session's cookie."""
+    """One method for each kind of path."""
 
-    def __init__(
-        self,
-        views: PageViews,
-        sessions: Sessions,
-        version: StateVersion,
-        cookie: Callable[[], str],
-        now: Callable[[], int],
-    ) -> None:
-        self._views, self._sessions, self._version = views, sessions, version
-        self._cookie, self._now = cookie, now
-        self._cache = ViewCache()
+    views: PageViews
+    version: StateVersion
+    cache: ViewCache = field(default_factory=ViewCache)
 
     def application(self) -> Starlette:
         """The ASGI application, without the guard."""
         get = {
-            "/login": self.log_in,
             "/assets/{path:path}": _asset,
             "/api/session": self.session,
             "/api/stream": self.stream,
@@ -68,38 +60,28 @@ class Dashboard:
         action = Route("/api/jobs/{name:path}/{verb}", self.act, methods=["POST"])
         return Starlette(routes=[action, *routes], exception_handlers=dict(errors))
 
-    async def log_in(self, request: Request) -> Response:
-        """Exchanges the token of a one-time link for a cookie."""
-        cookie = self._sessions.redeem(request.query_params.get("token", ""), self._now())
-        if cookie is None:
-            return PlainTextResponse("This link was used already, or is too old: run `windlass ui` again.\n", 401)
-        answer = RedirectResponse(_local_path(request.query_params.get("to", "/")), 303)
-        age = SESSION_LIFETIME_MS // 1000
-        answer.set_cookie(self._cookie(), cookie, max_age=age, httponly=True, samesite="strict", path="/")
-        return answer
-
     async def session(self, request: Request) -> Response:
         """The token for changes, and whether the session may make any."""
         session = request.scope[SESSION]
-        return json_response({"csrf": session.csrf, "may_act": session.may_act, **self._views.about()})
+        return json_response({"csrf": session.csrf, "may_act": session.may_act, **self.views.about()})
 
     async def view(self, request: Request) -> Response:
         """A view, computed once for each version of the state."""
         name, argument = request.path_params["view"], request.path_params.get("name", "")
-        produce = self._views.find(name, argument, dict(request.query_params))
+        produce = self.views.find(name, argument, dict(request.query_params))
         if produce is None:
             raise HTTPException(404)
         key = f"{request.url.path}?{request.url.query}"
-        found = await self._cache.answer(key, self._version.number, produce)
+        found = await self.cache.answer(key, self.version.number, produce)
         return _cached(request, found)
 
     async def log(self, request: Request) -> Response:
         """A piece of a job's output."""
-        return json_response(await self._views.log(request.path_params["name"], dict(request.query_params)))
+        return json_response(await self.views.log(request.path_params["name"], dict(request.query_params)))
 
     async def stream(self, request: Request) -> Response:
         """Versions of the state as server-sent events; a page that returns names the last one that it saw."""
-        if self._version.is_full:
+        if self.version.is_full:
             return PlainTextResponse("too many pages are open\n", 503)
         seen = request.headers.get("last-event-id", "0")
         number = int(seen) if seen.isdecimal() and len(seen) < 16 else 0
@@ -107,21 +89,26 @@ class Dashboard:
 
     async def _events(self, seen: int) -> AsyncIterator[bytes]:
         yield f"retry: {_RETRY_MS}\n\n".encode()
-        async for number in self._version.follow(seen):
+        async for number in self.version.follow(seen):
             yield f"id: {number}\nevent: version\ndata: {number}\n\n".encode()
 
     async def act(self, request: Request) -> Response:
         """Cancels, suspends or resumes a job."""
-        body = await request.body()
-        if len(body) > _MAX_BODY:
+        try:
+            given = json.loads(await read_body(request, _MAX_BODY) or b"{}")
+        except (ValueError, RecursionError):
+            raise ApiError(ErrorCode.BAD_REQUEST, "the request is not JSON") from None
+        return json_response(await self.views.act(request.path_params["verb"], request.path_params["name"], given))
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The body of a request, read up to a number of bytes. Raises ApiError."""
+    raw = bytearray()
+    async for part in request.stream():
+        raw += part
+        if len(raw) > limit:
             raise ApiError(ErrorCode.BAD_REQUEST, "the request is too large")
-        given = json.loads(body or b"{}")
-        return json_response(await self._views.act(request.path_params["verb"], request.path_params["name"], given))
-
-
-def _local_path(path: str) -> str:
-    """The path of a page of ours; anything else becomes the first page."""
-    return path if path.startswith("/") and not path.startswith(("//", "/\\")) else "/"
+    return bytes(raw)
 
 
 def _cached(request: Request, found: CachedAnswer) -> Response:

@@ -7,14 +7,14 @@ reaches no session by a name that resolves to this machine (host), and cannot se
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection
-from http.cookies import CookieError, SimpleCookie
+from typing import Protocol
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from windlass.server.dashboard.sessions import Session, Sessions
+from windlass.server.dashboard.sessions import Session
 
 CSRF_HEADER = "x-windlass-csrf"
 LOGIN = "/login"
@@ -31,58 +31,55 @@ _SECURITY_HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-_NO_SESSION = "This page needs a link of its own: run `windlass ui` and open the address that it prints.\n"
+
+
+class Door(Protocol):
+    """Identification of the sender of a request."""
+
+    @property
+    def reads_only(self) -> str:
+        """Refusal of a change in a session that only reads: how to get one that may change jobs."""
+
+    async def admit(self, request: Request) -> Session | Response:
+        """The session of a request; the answer to a request that has none, or that signs in or out."""
+
+    def origin(self, request: Request) -> str:
+        """Origin that the pages of this server have in the browser."""
 
 
 class DashboardGuard:
-    """ASGI middleware with these checks. `hosts`: values of the Host header that name this server."""
+    """ASGI middleware with these checks."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        sessions: Sessions,
-        hosts: Callable[[], Collection[str]],
-        cookie: Callable[[], str],
-        now: Callable[[], int],
-    ) -> None:
-        self._app, self._sessions, self._hosts, self._cookie, self._now = app, sessions, hosts, cookie, now
+    def __init__(self, app: ASGIApp, door: Door) -> None:
+        self._app, self._door = app, door
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves the request, or refuses it."""
-        headers = Headers(scope=scope)
-        session = self._sessions.find(_cookie_of(headers, self._cookie()), self._now())
-        refusal = self._refusal(scope, headers, session)
-        scope[SESSION] = session
-        answer: ASGIApp = self._app if refusal is None else refusal
+        request = Request(scope, receive)
+        admitted = await self._door.admit(request)
+        answer: ASGIApp
+        if isinstance(admitted, Response):
+            answer = admitted
+        elif fault := self._fault(request, admitted):
+            answer = PlainTextResponse(f"{fault}\n", 403)
+        else:
+            scope[SESSION], answer = admitted, self._app
         await answer(scope, receive, _with_security_headers(send))
 
-    def _refusal(self, scope: Scope, headers: Headers, session: Session | None) -> Response | None:
-        if headers.get("host", "") not in self._hosts():
-            return PlainTextResponse("unknown host\n", 421)
-        if scope["path"] == LOGIN:
-            return None
-        if session is None:
-            return PlainTextResponse(_NO_SESSION, 401)
-        fault = "" if scope["method"] in ("GET", "HEAD") else _fault_of_change(headers, session)
-        return PlainTextResponse(f"{fault}\n", 403) if fault else None
+    def _fault(self, request: Request, session: Session) -> str:
+        """Reason why a request may change nothing; empty if it may, or changes nothing."""
+        if request.method in ("GET", "HEAD"):
+            return ""
+        if is_of_other_site(request.headers, self._door.origin(request)):
+            return "the request comes from another site"
+        if not secrets.compare_digest(request.headers.get(CSRF_HEADER, "").encode(), session.csrf.encode()):
+            return "the request lacks the token of its page: reload the page"
+        return "" if session.may_act else self._door.reads_only
 
 
-def _fault_of_change(headers: Headers, session: Session) -> str:
-    """Reason why a request may change nothing; empty if it may."""
-    own_origin = f"http://{headers['host']}"
-    if headers.get("origin", own_origin) != own_origin:
-        return "the request comes from another site"
-    if not secrets.compare_digest(headers.get(CSRF_HEADER, "").encode(), session.csrf.encode()):
-        return "the request lacks the token of its page: reload the page"
-    return "" if session.may_act else "this session only reads: run `windlass ui --allow-actions`"
-
-
-def _cookie_of(headers: Headers, name: str) -> str:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return ""
-    return found.value if found is not None else ""
+def is_of_other_site(headers: Headers, own_origin: str) -> bool:
+    """Whether the browser says that a page of another site has sent the request."""
+    return headers.get("origin", own_origin) != own_origin
 
 
 def _with_security_headers(send: Send) -> Send:

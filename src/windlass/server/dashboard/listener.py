@@ -53,14 +53,15 @@ class DashboardListener:
     def _serve(self, listening: socket.socket, actions: Actions) -> None:
         from windlass.server.dashboard.app import Dashboard  # noqa: PLC0415 - the web framework, at the first link
         from windlass.server.dashboard.guard import DashboardGuard  # noqa: PLC0415
+        from windlass.server.dashboard.link_door import LinkDoor  # noqa: PLC0415
         from windlass.server.dashboard.pages import PageViews  # noqa: PLC0415
         from windlass.server.dashboard.state_version import StateVersion  # noqa: PLC0415
 
         version, now = StateVersion(self._feed), self._service.source.now
         views = PageViews(self._service, self._controller, actions, self._paths)
-        pages = Dashboard(views, self._sessions, version, self._cookie, now).application()
-        guarded = DashboardGuard(pages, self._sessions, self._hosts, self._cookie, now)
-        self._server = _make_server(guarded)
+        pages = Dashboard(views, version).application()
+        door = LinkDoor(self._sessions, self._hosts, self._cookie, now)
+        self._server = _make_server(DashboardGuard(pages, door))
         self._tasks = [
             asyncio.create_task(version.run()),
             asyncio.create_task(self._server.serve(sockets=[listening])),

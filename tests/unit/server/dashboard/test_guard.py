@@ -8,6 +8,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from windlass.server.dashboard.guard import CSRF_HEADER, DashboardGuard
+from windlass.server.dashboard.link_door import LinkDoor
 from windlass.server.dashboard.sessions import Sessions
 
 NOW = 1_700_000_000_000
@@ -23,7 +24,8 @@ class Guarded:
         session = self.sessions.find(str(self.cookie), NOW)
         assert session is not None
         self.csrf = session.csrf
-        self.guard = DashboardGuard(_served, self.sessions, lambda: [HOST], lambda: "windlass_7420", lambda: NOW)
+        door = LinkDoor(self.sessions, lambda: [HOST], lambda: "windlass_7420", lambda: NOW)
+        self.guard = DashboardGuard(_served, door)
 
     def request(self, method: str = "GET", path: str = "/", **headers: str) -> tuple[int, str, dict[str, str]]:
         given = {"host": HOST, "cookie": f"windlass_7420={self.cookie}", **headers}
