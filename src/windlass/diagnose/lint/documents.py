@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cache, cached_property
 
 from windlass.diagnose.lint.environment import WrittenEnvironment, written_environment
@@ -21,11 +22,27 @@ _MAX_LEVELS = 96
 """Depth of a document: schemas of custom resources have 50 levels."""
 JOB_FILE, CLUSTER_FILE = "windlass-job-file", "windlass-cluster-file"
 PIPELINE, DEVICE_PLUGIN, MIG_PARTED = "kfp-pipeline", "device-plugin-config", "mig-parted-config"
+_GROUPS = (
+    "kubeflow.org",
+    "trainer.kubeflow.org",
+    "ray.io",
+    "windlass.dev",
+    "nvidia.com",
+    "batch.volcano.sh",
+    "scheduling.volcano.sh",
+    "k8s.cni.cncf.io",
+    "sriovnetwork.openshift.io",
+    "argoproj.io",
+)
+"""API groups that rules know, beside those of Kubernetes' own projects."""
 
 
 @dataclass(eq=False)
 class Document:
-    """One document. `kind` is that of a manifest, or one of the names above for other files; "" if it is unknown."""
+    """One document. `kind` is that of a manifest, or one of the names above for other files; "" if it is unknown.
+
+    A kind of a group that no rule knows has the group in its name: "Service.serving.knative.dev".
+    """
 
     text: Text
     root: Value
@@ -183,7 +200,8 @@ def _expand(text: Text, node: Node) -> Iterator[Document]:
 
 def _kind(root: Value) -> str:
     if root["kind"] or root["apiVersion"]:
-        return root["kind"].text
+        kind, group = root["kind"].text, root["apiVersion"].text.rpartition("/")[0]
+        return f"{kind}.{group}" if kind and _is_foreign(group) else kind
     names = set(root.fields)
     if {"components", "root", "schemaVersion"} <= names or "pipelineSpec" in names:
         return PIPELINE
@@ -194,6 +212,13 @@ def _kind(root: Value) -> str:
     if root["nodes"].is_list and 2 * len(names & _cluster_fields()) >= len(names):
         return CLUSTER_FILE
     return ""
+
+
+@cache
+def _is_foreign(group: str) -> bool:
+    """Tells whether a group is none that rules know, and no misspelt one: its kinds may have names of other groups."""
+    is_known = "." not in group or group.endswith(("x-k8s.io", ".k8s.io")) or group in _GROUPS
+    return not is_known and not get_close_matches(group, _GROUPS, 1, 0.85)
 
 
 @cache

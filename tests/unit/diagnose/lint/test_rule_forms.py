@@ -268,6 +268,25 @@ def test_a_kustomization_and_a_chart_need_no_kind():
     assert [each for text in texts for each in lint_texts([Text("a.yaml", text)])] == []
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        own_job() | {"apiVersion": "sagemaker.services.k8s.aws/v1alpha1", "spec": {"algorithmSpecification": {}}},
+        gang() | {"apiVersion": "training.example.com/v1", "kind": "TrainJob", "spec": {"model": "llama"}},
+        {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": {"name": "a"}, "spec": {"template": 1}},
+        {"apiVersion": "example.com/v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"a": "no base64"}},
+    ],
+    ids=lambda document: document["apiVersion"],
+)
+def test_a_kind_of_another_group_is_not_taken_for_the_known_one(document):
+    assert lint_texts([Text("a.yaml", json.dumps(document))]) == []
+
+
+def test_a_misspelt_group_is_found():
+    found = lint_texts([Text("a.yaml", json.dumps(gang() | {"apiVersion": "kubflow.org/v1"}))])
+    assert [each.rule for each in found] == ["invalid-job"]
+
+
 def test_the_faults_of_a_job_are_reported_together():
     [*found] = lint_texts([Text("a.yaml", json.dumps(own_job(command=3, nodes="x", gpus=-1, replicas=2)))])
     assert sorted(each.message.partition(":")[0] for each in found) == [
