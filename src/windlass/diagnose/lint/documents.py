@@ -54,12 +54,12 @@ class Document:
     is_first: bool = False
     """It is the first document of its file."""
 
-    @property
+    @cached_property
     def version(self) -> str:
         """The API version of a manifest."""
         return self.root["apiVersion"].text
 
-    @property
+    @cached_property
     def group(self) -> str:
         """The API group of a manifest; "" for the core group."""
         return self.version.rpartition("/")[0]
@@ -74,7 +74,7 @@ class Document:
         """The namespace as written."""
         return self.root.at("metadata", "namespace").text
 
-    @property
+    @cached_property
     def spec(self) -> Value:
         """The spec."""
         return self.root["spec"]

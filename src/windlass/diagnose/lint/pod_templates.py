@@ -66,18 +66,18 @@ class PodTemplate:
     group: Value
     """The mapping with the template and its number of replicas."""
 
-    @property
+    @cached_property
     def spec(self) -> Value:
         """The pod's spec."""
         return self.template["spec"]
 
-    @property
+    @cached_property
     def is_patch(self) -> bool:
         """Tells whether the object is a patch of kustomize, which has only the fields that it changes."""
         is_selected = self.kind in SELECTOR_KINDS
         return is_selected and not self.root.at("spec", "selector") and not self.template.at("metadata", "labels")
 
-    @property
+    @cached_property
     def replicas(self) -> int:
         """Number of pods that run at the same time, as far as it is written; 1 without."""
         if self.kind == "TrainJob":
@@ -88,7 +88,7 @@ class PodTemplate:
             count *= 1 if written is None else written
         return count
 
-    @property
+    @cached_property
     def gang_pods(self) -> int | None:
         """Number of pods of the whole job; None where it is not written, may change, or pods are independent."""
         spec = self.root["spec"]
@@ -131,17 +131,17 @@ class Container:
     pod: PodTemplate
     value: Value
 
-    @property
+    @cached_property
     def resources(self) -> Value:
         """Its resources."""
         return self.value["resources"] or self.value["resourcesPerNode"]
 
-    @property
+    @cached_property
     def limits(self) -> dict[str, Value]:
         """Its limits by resource."""
         return self.resources["limits"].fields
 
-    @property
+    @cached_property
     def requests(self) -> dict[str, Value]:
         """Its requests by resource."""
         return self.resources["requests"].fields
@@ -159,7 +159,7 @@ class Container:
         """Its variables by name: the entries of `env`."""
         return {entry["name"].text: entry for entry in self.value["env"].items}
 
-    @property
+    @cached_property
     def meeting_pods(self) -> int:
         """Number of pods whose ranks meet at a rendezvous; 1 if the pod trains alone."""
         nodes, address = node_count_of(self.words) or 1, self.variable("MASTER_ADDR")
