@@ -12,7 +12,7 @@ from terminal import ok
 
 import strays
 
-PAGES = ("/", "/queue?why=waiter-3", "/nodes?view=cards", "/share", "/history")
+PAGES = ("/", "/queue?why=waiter-3", "/nodes?view=cards", "/share", "/history", "/simulator")
 TRAINING = """
 import time
 import torch
@@ -265,6 +265,31 @@ def test_a_priority_changes_and_an_ended_job_runs_again(visit: Callable[..., Vis
     page.get_by_role("button", name="Run again").click()
     page.get_by_role("dialog").get_by_role("button", name="Run again").click()
     page.wait_for_url(lambda url: url.rpartition("-")[0].endswith("/hostile") and not url.endswith("-4"))
+
+
+def test_a_simulation_of_the_live_jobs_is_started_and_shows_its_report(visit: Callable[..., Visit]):
+    page = visit("--allow-actions").see("/simulator")
+    page.get_by_label("Policies").fill("cluster,fifo")
+    page.get_by_label("Nodes more or fewer").fill("2")
+    page.get_by_role("button", name="Start").click()
+    figures = page.get_by_role("region", name="Figures by policy")
+    figures.wait_for(timeout=60_000)
+    assert figures.get_by_role("columnheader").all_inner_texts() == ["Figure", "cluster", "fifo"]
+    assert "on 4 nodes" in page.locator("#result").inner_text()
+    page.locator("#result canvas").first.wait_for()
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="Save the whole report").click()
+    assert Path(saved.value.path()).read_text().startswith("<!doctype html>")
+    assert "extra_nodes=2" in page.url
+    page.get_by_label("Policies").fill("nonsense")
+    page.get_by_role("button", name="Start").click()
+    page.get_by_text("It ended without a result").wait_for(timeout=60_000)
+
+
+def test_a_reader_cannot_start_a_simulation(visit: Callable[..., Visit]):
+    page = visit().see("/simulator")
+    assert page.get_by_role("button", name="Start").is_disabled()
+    assert "windlass ui --allow-actions" in page.locator("main").inner_text()
 
 
 def test_changes_appear_without_a_reload(visit: Callable[..., Visit], daemon: Path):

@@ -27,7 +27,7 @@ Json = dict[str, Any]
 _TYPES = {"js": "text/javascript", "css": "text/css", "html": "text/html", "svg": "image/svg+xml"}
 _UPLOT = "windlass.backends.simulator.report", "vendor", "uplot"
 _VENDORED = {"uPlot.iife.min.js", "uPlot.min.css"}
-_PAGES = ("/", "/queue", "/nodes", "/share", "/history", "/jobs/{name:path}")
+_PAGES = ("/", "/queue", "/nodes", "/share", "/history", "/simulator", "/jobs/{name:path}")
 _RETRY_MS = 1_000
 _MAX_BODY = 1 << 16
 
@@ -46,6 +46,8 @@ class Dashboard:
             "/assets/{path:path}": _asset,
             "/api/session": self.session,
             "/api/stream": self.stream,
+            "/api/simulation": self.simulation,
+            "/api/simulation/report": self.simulation_report,
             "/api/jobs/{name:path}/log": self.log,
             "/api/{view}": self.view,
             "/api/{view}/{name:path}": self.view,
@@ -58,7 +60,8 @@ class Dashboard:
         }
         routes = [Route(path, handler, methods=["GET"]) for path, handler in get.items()]
         action = Route("/api/jobs/{name:path}/{verb}", self.act, methods=["POST"])
-        return Starlette(routes=[action, *routes], exception_handlers=dict(errors))
+        simulate = Route("/api/simulation/{verb}", self.simulate, methods=["POST"])
+        return Starlette(routes=[action, simulate, *routes], exception_handlers=dict(errors))
 
     async def session(self, request: Request) -> Response:
         """The token for changes, and whether the session may make any."""
@@ -94,11 +97,40 @@ class Dashboard:
 
     async def act(self, request: Request) -> Response:
         """Cancels, suspends or resumes a job."""
-        try:
-            given = json.loads(await read_body(request, _MAX_BODY) or b"{}")
-        except (ValueError, RecursionError):
-            raise ApiError(ErrorCode.BAD_REQUEST, "the request is not JSON") from None
+        given = await _read_object(request)
         return json_response(await self.views.act(request.path_params["verb"], request.path_params["name"], given))
+
+    async def simulation(self, _request: Request) -> Response:
+        """State and result of the simulation."""
+        return json_response(self.views.simulation.state())
+
+    async def simulation_report(self, _request: Request) -> Response:
+        """The whole report as a file: a page with its own scripts, which this site does not run."""
+        page = self.views.simulation.report_page()
+        if page is None:
+            raise HTTPException(404)
+        name = "attachment; filename=simulation.html"
+        return Response(page, media_type="text/html", headers={"content-disposition": name})
+
+    async def simulate(self, request: Request) -> Response:
+        """Starts or stops the simulation."""
+        verb, simulation = request.path_params["verb"], self.views.simulation
+        if verb == "start":
+            return json_response(await simulation.start(await _read_object(request)))
+        if verb == "stop":
+            return json_response(await simulation.stop())
+        raise HTTPException(404)
+
+
+async def _read_object(request: Request) -> Json:
+    """The JSON object of a request. Raises ApiError."""
+    try:
+        given = json.loads(await read_body(request, _MAX_BODY) or b"{}")
+    except (ValueError, RecursionError):
+        raise ApiError(ErrorCode.BAD_REQUEST, "the request is not JSON") from None
+    if not isinstance(given, dict):
+        raise ApiError(ErrorCode.BAD_REQUEST, "the request is not a JSON object")
+    return given
 
 
 async def read_body(request: Request, limit: int) -> bytes:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from windlass.backends.local.paths import StatePaths
 from windlass.controller.controller import Controller
@@ -15,6 +15,9 @@ from windlass.server.dashboard.sessions import Sessions
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.feed import EventFeed
 from windlass.server.service import Service
+
+if TYPE_CHECKING:
+    from windlass.server.dashboard.simulation import Simulation
 
 DEFAULT_PORT = 7420
 _LOOPBACK = "127.0.0.1"
@@ -31,6 +34,7 @@ class DashboardListener:
         self._port = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._server: Any = None
+        self._simulation: Simulation | None = None
 
     async def open(self, actions: Actions, port: int, *, may_act: bool) -> str:
         """The address of a new one-time link, after starting the server if it does not run. Raises ApiError."""
@@ -43,6 +47,8 @@ class DashboardListener:
 
     async def close(self) -> None:
         """Ends the server and its streams."""
+        if self._simulation is not None:
+            await self._simulation.stop()
         if self._server is not None:
             self._server.should_exit = True
         if self._tasks:
@@ -59,6 +65,7 @@ class DashboardListener:
 
         version, now = StateVersion(self._feed), self._service.source.now
         views = PageViews(self._service, self._controller, actions, self._paths)
+        self._simulation = views.simulation
         pages = Dashboard(views, version).application()
         door = LinkDoor(self._sessions, self._hosts, self._cookie, now)
         self._server = _make_server(DashboardGuard(pages, door))

@@ -19,6 +19,7 @@ from windlass.server.dashboard.lost_work import StepRecord, losses
 from windlass.server.dashboard.node_history import read_node_history
 from windlass.server.dashboard.node_use import node_use
 from windlass.server.dashboard.overview import RECENT_MS, overview
+from windlass.server.dashboard.simulation import Simulation
 from windlass.server.dashboard.time_axis import time_axis
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.rerun import rerun_request
@@ -45,6 +46,7 @@ class PageViews:
     def __init__(self, service: Service, controller: Controller, actions: Actions, paths: StatePaths) -> None:
         self._service, self._controller, self._actions, self._paths = service, controller, actions, paths
         self._findings = JobFindings(paths)
+        self.simulation = Simulation(service.scheduler, controller)
         self._axis: Json | None = None
 
     def about(self) -> Json:
@@ -161,10 +163,8 @@ class PageViews:
         after = _offsets(filters.get("after", "{}"))
         return await asyncio.to_thread(read_log, self._paths, ids[0], attempt, ranks, after)
 
-    async def act(self, verb: str, name: str, body: Any) -> Json:
+    async def act(self, verb: str, name: str, body: Mapping[str, Any]) -> Json:
         """Cancels, suspends or resumes a job, changes its priority, or submits it again after its end."""
-        if not isinstance(body, dict):
-            raise ApiError(ErrorCode.BAD_REQUEST, "the request is not a JSON object")
         if verb in JOB_ACTIONS:
             return await self._actions.act(verb, name, body)
         if verb == "priority":

@@ -9,6 +9,7 @@ const PAGES = [
   { path: /^\/nodes$/, name: "nodes", title: "Nodes", key: "n", href: "/nodes" },
   { path: /^\/share$/, name: "share", title: "Fair share", key: "s", href: "/share" },
   { path: /^\/history$/, name: "history", title: "History", key: "h", href: "/history" },
+  { path: /^\/simulator$/, name: "simulator", title: "Simulator", key: "m", href: "/simulator" },
   { path: /^\/jobs\/(.+)$/, name: "job", title: "Job" },
 ];
 const main = document.getElementById("main");

@@ -32,10 +32,13 @@ export async function session() {
   return found;
 }
 
-export async function act(verb, id, body = {}) {
-  const path = `/api/jobs/${id.split("/").map(encodeURIComponent).join("/")}/${verb}`;
+export function act(verb, id, body = {}) {
+  return post(`/api/jobs/${id.split("/").map(encodeURIComponent).join("/")}/${verb}`, { by: "the dashboard", ...body });
+}
+
+export async function post(path, body) {
   const headers = { "X-Windlass-CSRF": csrf, "Content-Type": "application/json" };
-  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify({ by: "the dashboard", ...body }) });
+  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
   if (!response.ok) throw await errorOf(response);
   return response.json();
 }
