@@ -217,7 +217,7 @@ def test_the_verdict_survives_a_crash_of_the_daemon(state: Path):
 
 def test_a_word_that_is_neither_file_nor_job_is_named(state: Path):
     ran = windlass(state, "doctor", "nothing")
-    assert ran.returncode == 2
+    assert ran.returncode == 4
     assert "nothing is neither a file nor a job" in ran.stderr
 
 

@@ -53,7 +53,7 @@ def _details(job: JobSelection) -> Json:
     except ApiError as error:
         if job.on or error.code not in (ErrorCode.NO_SUCH_JOB, ErrorCode.NO_DAEMON):
             raise
-        raise UsageError(f"{job.name} is neither a file nor a job\n{error.message}") from None
+        raise ApiError(ErrorCode.NO_SUCH_JOB, f"{job.name} is neither a file nor a job", error.message) from None
     warn_if_offline(source)
     return details
 

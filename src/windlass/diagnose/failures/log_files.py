@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -27,6 +29,15 @@ def find_logs(paths: Sequence[str]) -> list[LogSource]:
     """
     found = dict.fromkeys(name for path in paths for name in _expand(path))
     return [LogSource(name, partial(_open, name)) for name in found]
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Opens a regular file, and no link, pipe or device that took its place. Raises OSError."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return file
 
 
 def _expand(path: str) -> Iterator[str]:

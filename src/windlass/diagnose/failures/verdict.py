@@ -22,6 +22,8 @@ _PLAIN_TIMEOUT = "nccl-watchdog-timeout"
 _MOST_EVIDENCE = 6
 _MOST_ALTERNATIVES = 3
 _LONGEST_LINE = 400
+_END_ONLY = frozenset({"exit-status", "repeated-end"})
+"""Rules that tell how a process ended, and not why: no other causes beside a certain one."""
 _XID_ADVICE = {
     "ignore": Advice.RETRY,
     "retry": Advice.RETRY,
@@ -127,6 +129,8 @@ def _alternatives(
     beaten = beaten_rules(ranked)
     others = [each for each in causes_of(ranked[1:]).values() if each.rule.cause != best.rule.cause]
     kept = [each for each in others if each.rule.role is RuleRole.ROOT and each.rule.id not in beaten]
+    if best.certainty is Certainty.CERTAIN:
+        kept = [each for each in kept if each.rule.id not in _END_ONLY]
     return [
         OtherCause(
             each.rule.id,
@@ -179,7 +183,11 @@ def _with_stall(verdict: RootCause) -> RootCause:
 
 def _shortened(verdict: RootCause) -> RootCause:
     """The verdict with the start of each line of evidence. Secrets are masked before: a part of one is not known."""
-    return replace(verdict, evidence=tuple(replace(line, text=line.text[:_LONGEST_LINE]) for line in verdict.evidence))
+    return replace(verdict, evidence=tuple(replace(line, text=_clipped(line.text)) for line in verdict.evidence))
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _LONGEST_LINE else f"{text[: _LONGEST_LINE - 1]}…"
 
 
 def _masked(verdict: RootCause) -> RootCause:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from windlass import wire
+from windlass.diagnose.failures.log_files import open_regular
 from windlass.diagnose.flight.dump_format import MAX_RANK, is_dump, parse_dump
 from windlass.diagnose.flight.records import DumpError, FlightDump
 
@@ -54,8 +55,8 @@ def read_dump_files(paths: Iterable[Path]) -> DumpFiles:
 
 def _read_candidate(path: Path) -> tuple[bytes, int]:
     """Returns the content of a file that may be a dump, and its time; no content of any other file."""
-    with path.open("rb") as file:
-        status = path.stat()
+    with open_regular(path) as file:
+        status = os.fstat(file.fileno())
         head = file.read(_HEAD_BYTES)
         if not is_dump(head):
             return b"", 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from windlass import wire
+from windlass.diagnose.failures.log_files import open_regular
 from windlass.diagnose.flight.dump_format import MAX_TEXT
 from windlass.diagnose.flight.program_frames import program_frame
 from windlass.diagnose.flight.records import FlightDump, RankStack, SourceFrame
@@ -69,8 +71,8 @@ def parse_stack(text: str, source: str) -> RankStack | None:
 
 def _newest_part(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - MAX_STACK_BYTES))
+        with open_regular(path) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_STACK_BYTES))
             return file.read(MAX_STACK_BYTES).decode(errors="replace")
     except OSError:  # the reader of logs reports files that cannot be read
         return ""

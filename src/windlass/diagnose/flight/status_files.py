@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass import wire
+from windlass.diagnose.failures.log_files import open_regular
 from windlass.diagnose.flight.dump_format import MAX_RANK
 from windlass.diagnose.flight.heartbeats import RankStatus
 
@@ -57,7 +58,7 @@ def read_status_files(paths: Iterable[Path]) -> StatusFiles:
 
 def _load_file(path: Path) -> dict[str, Any]:
     """Returns the content, with a list of ranks. Raises OSError, ValueError, RecursionError."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         data = file.read(MAX_STATUS_BYTES + 1)
     if len(data) > MAX_STATUS_BYTES:
         raise ValueError(f"larger than {MAX_STATUS_BYTES >> 20} MiB")

@@ -141,6 +141,37 @@ def test_of_two_failures_of_one_strength_the_earlier_is_the_verdict() -> None:
     assert [other.cause for other in verdict.alternatives] == ["cuda-out-of-memory"]
 
 
+def test_the_bare_end_of_a_process_is_no_other_cause_beside_a_certain_one() -> None:
+    verdict = verdict_of(
+        log("rank1.log", "ModuleNotFoundError: No module named 'einops'", "rank 1 (pid 8) exited with 1")
+    )
+    assert (verdict.rule, verdict.certainty, verdict.alternatives) == ("package-missing", Certainty.CERTAIN, ())
+
+
+def test_a_shortened_line_of_evidence_ends_with_an_ellipsis() -> None:
+    line = verdict_of(log("rank0.log", f"{DISK_FULL} {'x' * 500}")).evidence[0].text
+    assert (len(line), line[-2:]) == (400, "x…")
+
+
+def test_time_outs_beside_status_12_blame_the_peer_and_not_the_gid() -> None:
+    unacknowledged = (
+        "NCCL WARN NET/IB: Got completion from peer 10.8.0.2<37012> with status=12 opcode=0 len=0 vendor err 129"
+    )
+    timed_out = "NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_1:1"
+    assert verdict_of(log("rank0.log", timed_out)).rule == "nccl-ib-gid"
+    verdict = verdict_of(log("rank0.log", timed_out, unacknowledged))
+    assert (verdict.rule, verdict.alternatives) == ("nccl-ib-peer-unreachable", ())
+
+
+def test_the_key_of_a_store_names_the_rank_that_never_came() -> None:
+    waits = "torch.distributed.DistStoreError: wait timeout after 30000ms, keys: /default_pg/0//cpu//0/2"
+    verdict = verdict_of(log("rank0.log", f"[rank0]: {waits}"))
+    assert verdict.rule == "store-key-of-missing-rank"
+    assert verdict.text.startswith(
+        "A rank never came to the process group: rank 2. Fewer ranks were started than WORLD_SIZE"
+    )
+
+
 def test_clocks_that_are_hours_apart_are_aligned_by_a_shared_timeout() -> None:
     ahead = log("rank0.log", timeout_of(0, clock="2026-03-02 17:20:00 "), f"2026-03-02 17:20:30 {DISK_FULL}")
     right = log("rank1.log", f"2026-03-02 11:19:00 {OUT_OF_MEMORY}", timeout_of(1, clock="2026-03-02 11:20:00 "))

@@ -77,6 +77,14 @@ def test_dumps_are_found_among_logs_by_content(tmp_path: Path) -> None:
     assert (found.paths, found.problems) == (frozenset(paths[:2]), [])
 
 
+def test_a_link_or_pipe_in_the_place_of_a_dump_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(as_pickle(CONTENT))
+    link, pipe = tmp_path / "nccl_trace_rank_0", tmp_path / "nccl_trace_rank_1"
+    link.symlink_to(tmp_path / "secret")
+    os.mkfifo(pipe)  # opening it would wait for a writer
+    assert not read_dump_files([link, pipe]).dumps
+
+
 def test_the_latest_attempt_counts(tmp_path: Path) -> None:
     for attempt, ranks in {1: (0, 1), 2: (0,), 10: (1,)}.items():
         for rank in ranks:
