@@ -46,6 +46,11 @@ CASES = (
     ("layers=10,width=640,heads=10,ffn=1792,vocab=50304", 256, 4, "fp32", "none"),
     ("convolutions", 0, 24, "fp32", "none"),
     ("post-norm encoder", 0, 4, "fp32", "none"),
+    # further models, chosen when the estimate was not changed any more
+    ("layers=6,width=1024,heads=16,kv_heads=4,ffn=3584,vocab=32000", 256, 4, "bf16", "none"),
+    ("layers=16,width=384,heads=6,ffn=1024,vocab=4096", 512, 16, "fp32", "full"),
+    ("residual network", 0, 16, "fp32", "none"),
+    ("vision transformer", 0, 16, "fp32", "none"),
 )
 SHARDED = (
     # decoder, length, micro-batch; in fp32 on two ranks with FSDP2
@@ -124,7 +129,53 @@ def post_norm_encoder() -> nn.Module:
     return nn.TransformerEncoder(layer, 8, enable_nested_tensor=False)
 
 
+class Residual(nn.Module):
+    """A bottleneck block as in ResNet-50; the first of a stage halves the image."""
+
+    def __init__(self, before: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.path = nn.Sequential(
+            *(nn.Conv2d(before, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()),
+            *(nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()),
+            *(nn.Conv2d(width, 4 * width, 1, bias=False), nn.BatchNorm2d(4 * width)),
+        )
+        self.skip = nn.Sequential(nn.Conv2d(before, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width))
+        self.is_first = before != 4 * width
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.relu(self.path(x) + (self.skip(x) if self.is_first else x))
+
+
+def residual_network() -> nn.Module:
+    blocks, before = list[nn.Module](), 64
+    for width, count in ((64, 3), (128, 4), (256, 6)):
+        for number in range(count):
+            blocks.append(Residual(before, width, 2 if number == 0 and width > 64 else 1))
+            before = 4 * width
+    stem = (nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
+    return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1024, 1000))
+
+
+class VisionTransformer(nn.Module):
+    """Patches of 16 × 16 pixels, an encoder with dropout but of scores, and a head on the mean.
+
+    The planner assumes fused attention. CPUs do not have it with dropout of the scores, and keep the scores then.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 384, 16, 16)
+        layer = nn.TransformerEncoderLayer(384, 6, 1536, dropout=0.1, activation="gelu", batch_first=True)
+        layer.self_attn.dropout = 0.0
+        self.encoder, self.head = nn.TransformerEncoder(layer, 6, enable_nested_tensor=False), nn.Linear(384, 1000)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.encoder(self.patches(x).flatten(2).transpose(1, 2)).mean(1))
+
+
 MODULES = {
+    "residual network": (residual_network, "3x224x224"),
+    "vision transformer": (VisionTransformer, "3x224x224"),
     "mlp": (mlp, "2048"),
     "encoder": (encoder, "512x512"),
     "convolutions": (convolutions, "3x64x64"),
