@@ -29,6 +29,7 @@ MEASURED = {
     "gpu_utilisation": 0.9,
     "gpu_memory": 4e9,
     "gpu_sm_clock": 1_400.0,
+    "gpu_temperature": 61.0,
 }
 """Measurements of a rank, by the names of its reports."""
 
