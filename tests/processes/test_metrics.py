@@ -19,7 +19,8 @@ with train.init() as run:
     model, optimizer = run.parallelize(lambda: torch.nn.Linear(8, 1), optimizer=torch.optim.SGD, lr=0.01)
     dataset = torch.utils.data.TensorDataset(torch.ones(4096, 8), torch.zeros(4096, 1))
     data = run.data(dataset, global_batch=4)
-    for batch in run.steps(data, 120):
+    checkpoints = run.checkpoint("", run.state(model, optimizer, data), every="20 steps")
+    for batch in checkpoints.steps(120):
         time.sleep(0.05)
         loss = run.backward(model, batch, torch.nn.functional.mse_loss)
         run.step(optimizer, loss=loss)
@@ -38,6 +39,8 @@ def test_telemetry_of_a_run_is_read_after_its_end(state: Path, tmp_path: Path):
     series = {each["series"]: each for each in found}
     assert series["windlass_job_step"]["values"][-1] > 20
     assert 0.05 < series["windlass_job_step_seconds"]["values"][-1] < 5
+    ages = series["windlass_job_checkpoint_age_seconds"]["values"]
+    assert 0 <= ages[-1] < 30, ages
     assert series["windlass_job_step"]["times"] == sorted(series["windlass_job_step"]["times"])
 
     listed = windlass(state, "metrics", job["id"], "-m", "rank_busy", "--rank", "0", "--rank", "1", "-o", "csv")

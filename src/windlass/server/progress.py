@@ -20,8 +20,8 @@ _OF_GPU = "gpu_"
 def summarize_progress(ranks: Sequence[Mapping[str, Any]]) -> Json | None:
     """Summary of ranks as `DataSource.ranks_seen` returns them; None without ranks. Times in ms, dates since the epoch.
 
-    `heartbeat_at`, `printed_at`: latest of all ranks. `behind`: the rank that is furthest behind. Measurements that are
-    not finite are left out, because JSON has no notation for them.
+    `checkpoint_at`: newest good checkpoint, or the start. `heartbeat_at`, `printed_at`: latest of all ranks. `behind`:
+    the rank that is furthest behind. Measurements that are not finite are left out: JSON has no notation for them.
     """
     if not ranks:
         return None
@@ -42,6 +42,7 @@ def summarize_progress(ranks: Sequence[Mapping[str, Any]]) -> Json | None:
         "samples_per_second": values.get("samples_per_second"),
         "phases": _phases(values),
         "utilisation": values.get("utilisation"),
+        "checkpoint_at": values.get("checkpoint_at"),
         "memory": max((m for rank in ranks if (m := _memory(rank)) is not None), default=None),
         "eta": None if steps is None or step_ms is None else int(max(0, steps - (step or 0)) * step_ms),
         "heartbeat_at": max((rank["at"] for rank in beating), default=None),

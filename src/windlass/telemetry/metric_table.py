@@ -64,7 +64,7 @@ LEVEL_LABELS: Mapping[Level, tuple[str, ...]] = {
 _SERIES: Mapping[Level, str] = {
     Level.CLUSTER: "3 for each resource, 2 for nodes, one for each phase of jobs and each reason of waiting",
     Level.QUEUE: "4, and 4 for each resource, of each queue",
-    Level.JOB: "8, and at most 16 for phases, of each job that holds nodes",
+    Level.JOB: "9, and at most 16 for phases, of each job that holds nodes",
     Level.RANK: "at most 8 of each rank, of jobs with up to 4,096 ranks; optional, and at most 100,000 in all",
     Level.OPERATOR: "about 150 of each replica, and one for each verb and status code of the API server",
 }
@@ -113,6 +113,12 @@ METRICS: Mapping[str, Metric] = {
         Metric("windlass_job_samples_per_second", "", Level.JOB, "Throughput over all ranks."),
         Metric("windlass_job_mfu_ratio", "1", Level.JOB, "Model FLOPs utilization: useful operations of the peak."),
         Metric("windlass_job_memory_bytes", "By", Level.JOB, "Peak memory of the rank with the highest."),
+        Metric(
+            "windlass_job_checkpoint_age_seconds",
+            "s",
+            Level.JOB,
+            "Age of the newest good checkpoint; without one, time since the loop began.",
+        ),
         Metric("windlass_job_slow_ranks", "", Level.JOB, "Ranks for which the others wait."),
         Metric("windlass_rank_step", "", Level.RANK, "Step that the rank is in."),
         Metric("windlass_rank_step_seconds", "s", Level.RANK, "Time of one step."),

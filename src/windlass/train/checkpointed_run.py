@@ -48,6 +48,9 @@ class CheckpointedRun(Protocol):
     ) -> None:
         """Register the callbacks of each step."""
 
+    def report_checkpoint_age(self, age: Callable[[], float | None]) -> None:
+        """Report the age of the newest checkpoint, in seconds, with the metrics of each step."""
+
     def add_reinit_hook(self, hook: ReinitHook) -> None:
         """Register a hook for in-place recovery."""
 

@@ -342,6 +342,10 @@ class Run:
         step = self._optimizer_step
         step.wants_save, step.save_duration, step.before_update = wants_save, save_duration, before_update
 
+    def report_checkpoint_age(self, age: Callable[[], float | None]) -> None:
+        """Report the age of the newest checkpoint, in seconds, with the metrics of each step."""
+        self._reports.checkpoint_age = age
+
     def state_dict(self) -> dict[str, Any]:
         """Return the progress of this run."""
         scale = self._optimizer_step.scale

@@ -44,6 +44,7 @@ class RunCheckpoints:
         self._rollbacks = RollbackHistory()
         run.add_reinit_hook(self)
         run.add_step_listener(self._on_step, self._is_save_due, self._save_duration, self._wait_until_staged)
+        run.report_checkpoint_age(self._newest_age)
 
     def resume(self) -> Self:
         """Resume from the newest complete checkpoint; start from the beginning if there is none.
@@ -143,6 +144,10 @@ class RunCheckpoints:
     def _save_duration(self) -> float:
         """Seconds that the last save took on this rank."""
         return self._saves.duration if self._saves is not None else 0.0
+
+    def _newest_age(self) -> float | None:
+        """Seconds since the newest good checkpoint; None before this run has resumed."""
+        return self._saves.retrying.newest_good_age if self._saves is not None else None
 
     def _wait_until_staged(self) -> None:
         if self._saves is not None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from torch import Tensor
 
 from windlass.train.mesh.degrees import Degrees
@@ -22,7 +25,8 @@ _TRACKER_TIMEOUT_S = 30.0
 class RunReports:
     """The console line, the trackers and the metrics of one run.
 
-    `planned_steps` and `samples_per_step` are set when the loop starts.
+    `planned_steps` and `samples_per_step` are set when the loop starts. `checkpoint_age`: seconds since the newest good
+    checkpoint; None without checkpoints.
     """
 
     def __init__(self, options: RunOptions, world: World, timers: PhaseTimers, heartbeat: HeartbeatSender) -> None:
@@ -32,6 +36,7 @@ class RunReports:
         self._is_first = world.is_first
         self._last_metrics: dict[str, float] = {}
         self.planned_steps = self.samples_per_step = 0
+        self.checkpoint_age: Callable[[], float | None] = _no_checkpoints
         self.join(world)
 
     def join(self, world: World) -> None:
@@ -58,11 +63,20 @@ class RunReports:
             self._trackers.log(self._last_metrics | self._rank_metrics.values, steps_done)
             line = format_line(summary) if self._options.report_every else ""
         if is_new:
-            self._heartbeat.send_metrics(self._last_metrics | self._rank_metrics.values)
+            self._heartbeat.send_metrics(self._last_metrics | self._rank_metrics.values | self._checkpoint_time())
         return line
+
+    def _checkpoint_time(self) -> dict[str, float]:
+        """Time of the newest good checkpoint, in ms since the epoch; only the first rank reports it."""
+        age = self.checkpoint_age() if self._is_first else None
+        return {} if age is None else {"checkpoint_at": (time.time() - age) * 1000}
 
     def close(self, time_left_ms: int | None) -> None:
         """Sends what is queued. `time_left_ms`: until this process is killed; None without a stop signal."""
         limit = _TRACKER_TIMEOUT_S
         self._trackers.close(limit if time_left_ms is None else min(limit, time_left_ms / 2000))
         self._rank_metrics.close()
+
+
+def _no_checkpoints() -> None:
+    """Age of the newest checkpoint of a run without checkpoints."""

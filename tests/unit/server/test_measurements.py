@@ -41,6 +41,13 @@ def test_a_job_has_its_loss_its_phases_and_a_value_for_each_rank_in_base_units()
     assert values["windlass_rank_step"] == [10, 11]
 
 
+def test_the_age_of_the_newest_checkpoint_grows_while_no_rank_reports() -> None:
+    ranks = [rank(0, loss=0.5, checkpoint_at=NOW - 90_000), rank(1)]
+    for now, age in ((NOW, 90.0), (NOW + 60_000, 150.0), (NOW - 100_000, 0.0)):
+        assert job_frame(running(2), ranks, now).values["windlass_job_checkpoint_age_seconds"].tolist() == [age]
+    assert "windlass_job_checkpoint_age_seconds" not in job_frame(running(1), [rank(0, loss=0.5)], NOW).values
+
+
 def test_a_rank_that_reports_nothing_has_no_value_and_no_other_rank_moves() -> None:
     frame = job_frame(running(3), [rank(0, rank_busy_ms=100), rank(2, rank_busy_ms=300)], NOW)
     first, second, third = frame.values["windlass_rank_busy_seconds"].tolist()

@@ -69,6 +69,14 @@ RULES = (
         "windlass doctor slow {{ $labels.job_id }}",
     ),
     AlertRule(
+        "WindlassCheckpointTooOld",
+        "warning",
+        "10m",
+        "windlass_job_checkpoint_age_seconds > 7200",
+        "The newest checkpoint of {{ $labels.job_id }} is {{ $value | humanizeDuration }} old",
+        "windlass logs {{ $labels.job_id }}, which names failed saves; else save more often",
+    ),
+    AlertRule(
         "WindlassQueueStarving",
         "warning",
         "15m",

@@ -84,6 +84,7 @@ BOARDS = (
             Panel("Throughput", ("windlass_job_samples_per_second",)),
             Panel("Model FLOPs utilization", ("windlass_job_mfu_ratio",)),
             Panel("Memory", ("windlass_job_memory_bytes",)),
+            Panel("Age of the newest checkpoint", ("windlass_job_checkpoint_age_seconds",)),
             Panel("Slow ranks, attempt", ("windlass_job_slow_ranks", "windlass_job_attempt")),
             Panel("Busy time of ranks", ("windlass_rank_busy_seconds",), needs_ranks=True),
             Panel("Waiting time of ranks", ("windlass_rank_wait_seconds",), needs_ranks=True),

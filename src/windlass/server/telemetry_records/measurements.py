@@ -103,6 +103,8 @@ def job_frame(state: JobState, ranks: Sequence[Mapping[str, Any]], now: int) -> 
         for metric, (field, factor) in _JOB_VALUES.items():
             if (found := progress[field]) is not None:
                 values[metric] = scalar(found * factor)
+        if (saved := progress["checkpoint_at"]) is not None:
+            values["windlass_job_checkpoint_age_seconds"] = scalar(max(0.0, now - saved) / 1000)
         for phase, spent in islice(progress["phases"].items(), _MAX_PHASES):
             values[series_name("windlass_job_phase_seconds", phase=phase)] = scalar(spent / 1000)
         values["windlass_job_slow_ranks"] = scalar(len(progress["slow"]))

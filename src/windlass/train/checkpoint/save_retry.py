@@ -116,6 +116,13 @@ class RetryingSaver:
         return self._newest_good.step
 
     @property
+    def newest_good_age(self) -> float:
+        """Seconds since the newest good checkpoint that this rank knows of; since the start without one."""
+        ended = self.saver.ended
+        is_good = self.saver.in_flight is not None and ended is not None and not isinstance(ended, BaseException)
+        return time.monotonic() - (self._last_begun if is_good else self._newest_good).seconds
+
+    @property
     def is_busy(self) -> bool:
         """Whether a save is in flight, as far as this rank knows."""
         return self.saver.in_flight is not None and self.saver.ended is None
