@@ -169,8 +169,10 @@ class _JobOutput:
 class JobFollower:
     """One foreground `run`. Finds or becomes the controller, and does so again when that controller stops."""
 
-    def __init__(self, target: FollowTarget, screen: Screen) -> None:
+    def __init__(self, target: FollowTarget, screen: Screen, *, always_cancels: bool = False) -> None:
         self._target = target
+        self._always_cancels = always_cancels
+        """Whether an interrupt cancels jobs of a daemon or a cluster, too."""
         self._screen = screen
         self._connect = functools.partial(target.connect, self._on_error)
         self._names = ""
@@ -311,9 +313,9 @@ class JobFollower:
     # --- interrupts and lost controllers -------------------------------------------------------------
 
     def _handle_interrupt(self, names: str, interrupts: Interrupts) -> bool:
-        """Cancels jobs that this process controls; returns True to detach from jobs of a daemon."""
+        """Cancels jobs that this process controls or always cancels; returns True to detach from jobs of a daemon."""
         first, self._handled_interrupts = self._handled_interrupts == 0, interrupts.count
-        if self._jobs_outlive_us:
+        if self._jobs_outlive_us and not self._always_cancels:
             return True
         by = interrupts.names[-1]
         action = "cancelling {}; repeat to kill it at once" if first else "killing {}"

@@ -148,7 +148,7 @@ def _follow(target: FollowTarget, submissions: Sequence[Any], screen: Screen) ->
     sweep = Sweep()
     collecting = _CollectingTarget(target, lambda text: take_event(sweep, text))
     with Interrupts() as interrupts, contextlib.closing(screen):
-        follower = JobFollower(collecting, screen)
+        follower = JobFollower(collecting, screen, always_cancels=True)
         with contextlib.closing(follower):
             follower.submit(submissions)
             follower.follow(interrupts)

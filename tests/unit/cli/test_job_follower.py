@@ -80,10 +80,10 @@ def end(job: dict) -> list[dict]:
 def attend(tmp_path, capsys, monkeypatch):
     """`attend(connection, …)` returns (exit code, stderr); each lost connection is followed by the next."""
 
-    def follow(*connections, interrupts=None):
+    def follow(*connections, interrupts=None, **how):
         reached = iter(connections)
         monkeypatch.setattr("windlass.cli.job_follower.find_or_start", lambda *_words, **_more: next(reached))
-        attendance = JobFollower(LocalTarget(tmp_path, ClusterOptions()), Screen(no_color=True))
+        attendance = JobFollower(LocalTarget(tmp_path, ClusterOptions()), Screen(no_color=True), **how)
         with closing(attendance):
             attendance.submit(HANDED)
             code = attendance.follow(interrupts or SimpleNamespace(count=0, names=[]))
@@ -136,6 +136,15 @@ def test_ctrl_c_detaches_from_a_job_of_a_daemon(attend):
     assert code == 130
     assert output.startswith("detached from digits-1, which keeps running")
     assert not [each for each in connection.messages if each[0] == "cancel"]
+
+
+def test_ctrl_c_cancels_a_job_of_a_daemon_that_is_always_cancelled(attend, made):
+    pressed = SimpleNamespace(count=1, names=["SIGTERM"])
+    connection = Connection([], end(made.line(made.failed(reason="Cancelled"))))
+    code, output = attend(connection, interrupts=pressed, always_cancels=True)
+    assert code == 130
+    assert output.startswith("SIGTERM: cancelling digits-1; repeat to kill it at once")
+    assert ("cancel", "digits-1", False) in connection.messages
 
 
 def test_ctrl_c_cancels_without_a_daemon_and_a_second_one_kills(attend, made):

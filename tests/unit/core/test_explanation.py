@@ -157,6 +157,11 @@ def test_a_gang_that_requests_nothing_and_cannot_start_is_explained():
     )
 
 
+def test_a_gang_of_several_replicas_without_resources_asks_for_replicas():
+    message = explained("j-1", waiting(1, demand(2, 0, zone="a"))).verdict.message
+    assert message.startswith("needs 2 replicas as one gang: ")
+
+
 def test_the_second_gang_of_a_class_has_the_verdict_of_the_first():
     small = Queue("small", {"gpu": 8})
     ahead = waiting(2, demand(6), queue="small")

@@ -31,6 +31,9 @@ from windlass.core.placement.topology_shortage import (
 _EXPLICIT_CAUSES = ("label ", "affinity ", "gpu-type ", "taint ", HELD_EXCLUSIVELY)
 """Prefixes of causes that state exactly what was requested."""
 
+_NO_RESOURCES = "nothing"
+"""Text of a request without resources."""
+
 
 class Shortage(NamedTuple):
     """The shortage of the limiting role and resource. Amounts in the resource's unit."""
@@ -220,7 +223,8 @@ def format_wanted(short: Shortage) -> str:
     if not short.alone:
         return f"{demand.count}×{amount} for its role {demand.role}{own}{near}"
     if demand.count > 1:
-        return f"{demand.count}×{amount} as one gang{own}{near}"
+        replicas = f"{demand.count} replicas" if amount == _NO_RESOURCES else f"{demand.count}×{amount}"
+        return f"{replicas} as one gang{own}{near}"
     return f"{amount} on {'a node of its own' if demand.whole_node else 'one node'}{near}"
 
 
@@ -232,7 +236,7 @@ def format_amount(resource: str, amount: int) -> str:
 def format_amounts(resources: Mapping[str, int]) -> str:
     """Formats a request, without the implied one pod per replica."""
     asked = [format_amount(name, amount) for name, amount in sorted(resources.items()) if amount and name != PODS]
-    return ", ".join(asked) or "nothing"
+    return ", ".join(asked) or _NO_RESOURCES
 
 
 def _nodes(count: int) -> str:
