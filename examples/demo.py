@@ -1,12 +1,14 @@
 """The demo on one machine: a gang of four ranks on two nodes queues, starts whole, loses a rank, recovers and succeeds.
 
-`make demo` runs it. It uses a temporary folder and its own daemon, and removes both at the end. Every step is checked:
-the exit code is 0 only if all of them had the described result and the model was trained.
+`make demo` runs it. It uses a temporary folder and its own daemon, which has ended when the demo ends. The folder stays
+after a success, for the dashboard. Every step is checked: the exit code is 0 only if all of them had the described
+result and the model was trained.
 """
 
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,19 +33,22 @@ def main() -> int:
     signal.signal(signal.SIGALRM, fail_on_timeout)
     signal.alarm(TIMEOUT_S)
     begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="windlass-demo-") as folder:
-        os.chdir(ROOT)
-        os.environ["WINDLASS_STATE"] = f"{folder}/state"
-        os.environ["PATH"] = f"{BIN}{os.pathsep}{os.environ['PATH']}"
-        try:
-            accuracy = run_demo(Path(folder))
-        except DemoFailedError as error:
-            print(f"\nThe demo failed: {error}", file=sys.stderr)
-            return 1
-        except KeyboardInterrupt:
-            return 130
-        finally:
-            subprocess.run(["windlass", "down", "--yes"], capture_output=True, check=False)
+    folder = tempfile.mkdtemp(prefix="windlass-demo-")
+    os.chdir(ROOT)
+    os.environ["WINDLASS_STATE"] = f"{folder}/state"
+    os.environ["PATH"] = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    accuracy = None
+    try:
+        accuracy = run_demo(Path(folder))
+    except DemoFailedError as error:
+        print(f"\nThe demo failed: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        subprocess.run(["windlass", "down", "--yes"], capture_output=True, check=False)
+        if accuracy is None:
+            shutil.rmtree(folder, ignore_errors=True)
     explain(
         f"The model classifies {accuracy:.1%} of the test images correctly, {time.monotonic() - begin:.0f} seconds "
         "after the first command, with one rank lost on the way. To run it yourself:"
@@ -51,6 +56,12 @@ def main() -> int:
     print("  . .venv/bin/activate")
     print("  windlass run -N 2 -G 1 -- python examples/digits/train.py")
     print("  More examples: README.md")
+    explain(
+        "To see the finished job in the dashboard: loss, ranks, output, life. The last two commands remove everything."
+    )
+    print(f"  windlass ui --state {folder}/state")
+    print(f"  windlass down --state {folder}/state")
+    print(f"  rm -r {folder}")
     return 0
 
 

@@ -112,7 +112,7 @@ def running_cluster(folder: Path) -> Iterator[None]:
 def submit_jobs(folder: Path) -> None:
     """Submits the jobs. The first is trained over the loss of a rank before the others start."""
     python = sys.executable
-    lesson = ("--name", "lesson", "--queue", "vision", "-N", "2", "-G", "2", "--whole-node")
+    lesson = ("--name", "lesson", "--queue", "vision", "-N", "2", "-G", "2")
     windlass("submit", *lesson, "--", python, str(folder / "train.py"))
     lose_rank("lesson", after_step=120)
     windlass("submit", "--name", "overflow", "--queue", "speech", "-G", "1", "--", python, "-c", OVERFLOW)
@@ -148,6 +148,10 @@ def take_all(browser: Browser, pages: dict[str, str], folder: Path, theme: str, 
     for name, path in pages.items():
         page.goto(link.partition("/login")[0] + path)
         page.wait_for_selector("main[data-ready]")
+        if name == "simulator":
+            page.get_by_label("Policies").fill("cluster,fifo")
+            page.get_by_role("button", name="Start").click()
+            page.get_by_role("region", name="Figures by policy").wait_for(timeout=60_000)
         page.wait_for_timeout(1_500)
         take(page, folder / f"{name}-{theme}.png")
     context.close()
@@ -157,7 +161,9 @@ def take(page: Page, file: Path) -> None:
     """A screenshot of the whole page with a palette."""
     page.screenshot(path=file, full_page=True)
     with Image.open(file) as image:
-        image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(file, optimize=True)
+        image.convert("RGB").quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+            file, optimize=True
+        )
 
 
 def status(job: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`make demo`: its output, and the removal of its processes."""
+"""`make demo`: its output, the dashboard that it names, and the removal of its processes."""
 
 import importlib
 import os
@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import strays
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +25,10 @@ def test_the_demo_prints_its_steps_and_leaves_no_process(tmp_path):
     assert ran.returncode == 0, ran.stdout + ran.stderr
     for shown in ("WaitingForQuota", "$ kill -9", "resumed after epoch", "recovered in place 1×", "test accuracy 0.9"):
         assert shown in ran.stdout
-    assert not list(tmp_path.glob("windlass*"))
+    (folder,) = tmp_path.glob("windlass*")  # kept for the dashboard
+    assert f"windlass ui --state {folder}/state" in ran.stdout
+    assert f"rm -r {folder}" in ran.stdout
+    strays.assert_none_left([folder / "state"])
 
 
 def test_the_demo_on_kubernetes_names_missing_tools_and_starts_no_process(monkeypatch, capsys):
