@@ -112,3 +112,8 @@ def test_the_reference_page_is_up_to_date(request):
 def test_render_fills_in_every_default():
     (submission,) = loads("command: python train.py\nworkdir: /srv\ngpus: 2\n")
     assert render(submission) == (Path(__file__).parent / "rendered.yaml").read_text(encoding="utf-8")
+
+
+def test_an_unknown_network_profile_is_refused_with_the_known_ones():
+    with pytest.raises(InputError, match=r"has no profile 'foo'; profiles: efa, infiniband, roce, roce-sriov, tcp"):
+        explain("network.foo")

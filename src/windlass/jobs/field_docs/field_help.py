@@ -44,6 +44,8 @@ def explain(path: str = _ROOT) -> str:
     words = [part for part in path.strip().split(".") if part]
     if words[-2:-1] == [NETWORK.name] and words[-1] in PROFILES:
         return profile_page(words[-1])
+    if words[-2:-1] == [NETWORK.name]:
+        raise input_error(".".join(words[:-1]), f"has no profile {words[-1]!r}; profiles: {', '.join(PROFILES)}")
     root, parts = _meant(words)
     table, field, seen = root.table, None, root.path
     for part in parts:
