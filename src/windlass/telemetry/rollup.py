@@ -42,7 +42,9 @@ def statistic(vector: Vector, name: str) -> Vector:
 
 def _as_summary(frame: MetricFrame) -> MetricFrame:
     return MetricFrame(
-        frame.scope, frame.time, {name: np.tile(vector, len(STATISTICS)) for name, vector in frame.values.items()}
+        frame.scope,
+        frame.time,
+        {name: np.concatenate((vector,) * len(STATISTICS)) for name, vector in frame.values.items()},
     )
 
 
