@@ -14,7 +14,7 @@ import typer
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.target import NoColorOption, StateOption, state_folder, uses_color
-from windlass.cli.terminal.formatting import format_time, pluralize
+from windlass.cli.terminal.formatting import format_bytes, format_time, pluralize
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, show
 from windlass.cli.terminal.progress import ProgressBar
 from windlass.cli.verb_group import verb_group
@@ -53,7 +53,7 @@ _SEEN = Listing(
     (
         Column("STEP", lambda row: _count(row["step"]), right=True),
         Column("STATE", lambda row: row["state"], style=lambda row: _STYLES[row["state"]]),
-        Column("SIZE", lambda row: _bytes(row["size"]), right=True),
+        Column("SIZE", lambda row: format_bytes(row["size"]), right=True),
         Column("SAVED", lambda row: format_time(row["saved_at"])),
         Column("SAMPLES", lambda row: _count(row["samples"]), right=True),
         Column("RANKS", lambda row: _count(row["ranks"]), right=True),
@@ -187,7 +187,7 @@ def export(
         if made.left_out
         else ""
     )
-    print(f"{to}: step {manifest.step}, {pluralize(made.tensors, 'tensor')}{others}, {_bytes(made.size)}{lacks}")
+    print(f"{to}: step {manifest.step}, {pluralize(made.tensors, 'tensor')}{others}, {format_bytes(made.size)}{lacks}")
     return ExitCode.OK
 
 
@@ -289,15 +289,6 @@ def _seconds(cost: Row | None, what: str) -> str:
 
 def _count(value: int | None) -> str:
     return "-" if value is None else str(value)
-
-
-def _bytes(value: int | None) -> str:
-    if value is None:
-        return "-"
-    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if value >= 1 << power:
-            return f"{value / (1 << power):.3g} {unit}"
-    return f"{value} B"
 
 
 def resolve_place(text: str, state: Path | None) -> StorageBackend:

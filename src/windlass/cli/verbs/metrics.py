@@ -23,12 +23,15 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.option_values import parse_duration_option
 from windlass.cli.target import NoColorOption, OnOption, StateOption, resolve_context, state_folder, uses_color
 from windlass.cli.terminal.charts import chart_lines, sparkline
+from windlass.cli.terminal.formatting import format_bytes
 from windlass.cli.terminal.output import Column, Format, Listing, as_json, show
 from windlass.server.discovery import open_state
 from windlass.server.telemetry_records.recorder import STORE_NAME
 
 Row = dict[str, Any]
 _TREND_WIDTH, _CHART_HEIGHT = 24, 8
+_BYTES = "By"
+"""The unit of a size in the metric table (UCUM)."""
 _MARGIN = 12
 """Columns for the values beside a chart."""
 
@@ -169,9 +172,12 @@ def _chart(row: Row) -> str:
     lines = chart_lines(row["values"], width, _CHART_HEIGHT)
     summary = _summary(row)
     edges = {0: summary["max"], len(lines) - 1: summary["min"]}
-    drawn = [f"{edges.get(number, ''):>{_MARGIN - 2}} {line}" for number, line in enumerate(lines)]
-    span = f"{_clock(row['times'][0])} to {_clock(row['times'][-1])}"
-    return "\n".join([f"{_title(row)} ({row['help'].rstrip('.')}), {span}", *drawn])
+    drawn = [f"{edges.get(number, ''):>{_MARGIN - 2}} │{line}" for number, line in enumerate(lines)]
+    begin, end = _clock(row["times"][0]), _clock(row["times"][-1])
+    across = max(map(len, lines), default=0)
+    axis = [" " * (_MARGIN - 1) + "└" + "─" * across, " " * _MARGIN + begin + end.rjust(max(2, across - len(begin)))]
+    unit = f", {row['unit']}" if row["unit"] not in ("", _BYTES) else ""
+    return "\n".join([f"{_title(row)} ({row['help'].rstrip('.')}{unit})", *drawn, *axis])
 
 
 def _clock(at: int) -> str:
@@ -193,11 +199,19 @@ def _summary(row: Row) -> Row:
         "mean": math.fsum(present) / len(present),
         "max": max(present),
     }
-    texts = {name: _number(value) for name, value in shown.items()}
-    return {**texts, "series": _title(row), "unit": row["unit"], "trend": sparkline(row["values"], _TREND_WIDTH)}
+    texts = {name: _number(value, row["unit"]) for name, value in shown.items()}
+    return {
+        **texts,
+        "series": _title(row),
+        "unit": "bytes" if row["unit"] == _BYTES else row["unit"],
+        "trend": sparkline(row["values"], _TREND_WIDTH),
+    }
 
 
-def _number(value: float) -> str:
+def _number(value: float, unit: str) -> str:
+    """The value; of bytes with a binary suffix, for people."""
+    if unit == _BYTES:
+        return format_bytes(value)
     return f"{value:.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.4g}"
 
 
