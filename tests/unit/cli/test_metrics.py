@@ -1,4 +1,4 @@
-"""What `windlass metrics` shows of recorded series."""
+"""Series of `windlass metrics` as people see them, and as programs do."""
 
 from windlass.cli.verbs import metrics
 from windlass.cli.verbs.metrics import MetricsFormat
