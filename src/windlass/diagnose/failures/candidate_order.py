@@ -9,7 +9,7 @@ from windlass.diagnose.failures.candidates import CauseCandidate, order_of
 from windlass.diagnose.failures.failure_rules import RuleRole
 
 _STRENGTH = {Certainty.CERTAIN: 0, Certainty.LIKELY: 1, Certainty.POSSIBLE: 2}
-_RANK_ONLY = frozenset(
+_NO_REASON = frozenset(
     {
         "flight-missing-rank",
         "flight-unmatched-transfer",
@@ -17,9 +17,14 @@ _RANK_ONLY = frozenset(
         "flight-stalled-collective",
         "flight-group-of-unknown-members",
         "heartbeat-rank-behind",
+        "nccl-silent-within-one-node",
+        "nccl-silent-over-infiniband",
+        "nccl-silent-over-sockets",
+        "nccl-silent-in-bootstrap",
+        "nccl-tests-silent",
     }
 )
-"""Rules that tell which rank the others wait for, and not why: every other root explains more."""
+"""Rules that tell which rank the others wait for, or where a log ends, and not why: every other root explains more."""
 _LATEST_PROOF_MS = 120_000
 """A cause that is reported this long after a failure did not cause it: kernels and launchers report within minutes."""
 
@@ -51,7 +56,7 @@ def _key(candidate: CauseCandidate, beaten: set[str]) -> tuple[object, ...]:
         candidate.rule.role is not RuleRole.ROOT,
         candidate.rule.id in beaten,
         candidate.is_survived,
-        candidate.rule.id in _RANK_ONLY,
+        candidate.rule.id in _NO_REASON,
         _STRENGTH[candidate.certainty],
         order_of(candidate.first),
         candidate.rule.id,

@@ -81,6 +81,7 @@ def find_candidates(
             or rule.cause == _HEALTHY
             or not rule.requires <= present
             or rule.absent & present
+            or (rule.at_end and not any(_is_last_line(id, log) for log in logs))
         ):
             continue
         if kept := _in_order(_complete_sets(rule, proofs)):
@@ -93,6 +94,11 @@ def find_candidates(
     if not has_failed and all(each.is_handled for each in found):
         return []
     return sorted(found, key=lambda each: (order_of(each.first), each.rule.id))
+
+
+def _is_last_line(rule: str, log: LogFindings) -> bool:
+    """Whether the last line of a log that is not empty fires the rule."""
+    return any(id == rule and line == log.last_line for (id, _), line in log.repeats.items())
 
 
 def weaken(certainty: Certainty) -> Certainty:

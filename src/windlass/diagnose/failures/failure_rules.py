@@ -43,6 +43,8 @@ class FailureRule:
     decide: str
     needs_all: bool
     """Whether every signature must fire in one log."""
+    at_end: bool
+    """Whether it must fire on the last line of a log, after which nothing follows."""
     requires: frozenset[str]
     absent: frozenset[str]
     beats: frozenset[str]
@@ -82,6 +84,7 @@ def _rule(entry: Mapping[str, Any]) -> FailureRule:
         command=entry.get("command", ""),
         decide=entry.get("decide", ""),
         needs_all=entry.get("all", False),
+        at_end=entry.get("at_end", False),
         requires=frozenset(entry.get("requires", ())),
         absent=frozenset(entry.get("absent", ())),
         beats=frozenset(entry.get("beats", ())),

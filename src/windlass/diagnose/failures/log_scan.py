@@ -46,6 +46,8 @@ class LogFindings:
     """Facts with the number of the signature, in the order of their lines."""
     gaps: LogGaps = field(default_factory=LogGaps)
     lines: int = 0
+    last_line: int = 0
+    """Number of the last line that is not empty."""
     first_time: int | None = None
     last_time: int | None = None
     tail: tuple[str, ...] = ()
@@ -178,6 +180,7 @@ def scan_log(source: LogSource, report_bytes: Callable[[int], object] = int) -> 
                 report_bytes(len(block.text))
     except OSError as error:
         found.gaps.error = error.strerror or type(error).__name__
+    found.last_line = found.lines - last[len(last.rstrip()) :].count(b"\n")
     _note_end(found, last[-_TAIL_BYTES:])
     if found.facts:
         scan.note_last_lines(last)
