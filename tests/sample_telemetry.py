@@ -67,7 +67,7 @@ def _job(ranks: int) -> Job:
 
 
 def _rank(number: int, step: int, *, slow: bool) -> dict[str, Any]:
-    values = {**MEASURED, "rank_busy_ms": 180.0 if slow else 100.0}
+    values = {**MEASURED, "checkpoint_at": NOW - 90_000, "rank_busy_ms": 180.0 if slow else 100.0}
     about = {"rank": number, "node": f"n{number // 8}", "pid": 1, "printed_at": NOW}
     return {
         **about,

@@ -32,6 +32,7 @@ from windlass.cli.verbs import run as verb
 from windlass.core.model.status import JobState
 from windlass.jobs.description.options import RunOptions
 from windlass.jobs.description.submission import Submission
+from windlass.server.diagnosis.failure_diagnosis import FailureDiagnosis
 
 COMMANDS = {"start": ["true"], "restart": ["sh", "-c", "until test -e {0}; do sleep 0.05; done; exit 3"]}
 """`{0}`: a file that is written once the start of the job is on disk."""
@@ -137,6 +138,7 @@ def main(which: str, state: str, *hand_overs: str) -> None:
         JobFollower.submit, SupervisorClient._handle_hello
     )
     JobFollower.follow = follow_later(JobFollower.follow, machine, Path(state))
+    FailureDiagnosis.on_commit_end = lambda _diagnosis, _changes: None  # it may end before or after the path
     verb.Interrupts = lambda: Interrupts(count=0, names=[])
     os.fork, os.waitpid = machine.fork, machine.waitpid
     with trace_path(is_the_job, hand_overs) as machine.path:

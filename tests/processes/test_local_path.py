@@ -79,7 +79,7 @@ def test_a_path_to_the_start_of_a_rank_is_short(which, modules, returns, tmp_pat
     assert path.names <= 15, path.text
 
 
-@pytest.mark.parametrize(("which", "places", "modules", "returns"), [("start", 35, 20, 9), ("restart", 37, 14, 15)])
+@pytest.mark.parametrize(("which", "places", "modules", "returns"), [("start", 35, 18, 9), ("restart", 37, 12, 15)])
 def test_few_functions_pass_the_job_to_others(which, places, modules, returns, tmp_path):
     """Counts also what a stage only asks for, such as the next timer of a job."""
     path = trace(which, tmp_path)
