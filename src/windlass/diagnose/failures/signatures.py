@@ -16,7 +16,7 @@ _AUTOMATON_BYTES = 1 << 27
 """Limit of RE2's states. RE2 drops states and builds them again above it."""
 _START = re.compile(r"(?<![\\\[])\^")
 """Start of a line in a signature: alone, or as an alternative in a group."""
-_AFTER_PREFIX = r"(?:^|[\]:>)|0-9Z][ :|\t]{0,8}(?:- )?)"
+_AFTER_PREFIX = r"(?:^|[\]:>)|][ :|\t]{0,8}(?:- )?|[0-9Z][ :|\t]{1,8}(?:- )?)"
 """Start of a line, or the end of a prefix of a launcher or a log collector."""
 
 
