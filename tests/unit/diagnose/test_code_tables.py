@@ -48,5 +48,8 @@ def test_an_sxid_is_a_root_if_it_is_fatal(code: int) -> None:
 
 @pytest.mark.parametrize("code", [code for code, entry in NCCL["codes"].items() if entry["rule"]])
 def test_the_name_of_an_nccl_result_fires_the_rule_of_the_table(code: int) -> None:
+    """Rules that count only beside another one may fire as well."""
     entry = NCCL["codes"][code]
-    assert rules_on(f"{entry['name']}: see above") == {entry["rule"]}
+    fired = rules_on(f"{entry['name']}: see above")
+    assert entry["rule"] in fired
+    assert all(RULES[each].get("requires") for each in fired - {entry["rule"]})
