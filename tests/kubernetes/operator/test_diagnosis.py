@@ -26,7 +26,7 @@ from windlass.server.operator.node_cordon import NodeCordon
 pytestmark = pytest.mark.apiserver
 
 TRACEBACK = """Traceback (most recent call last):
-  File "/work/train.py", line 3, in <module>
+  File "/home/user/train.py", line 3, in <module>
     import einops
 ModuleNotFoundError: No module named 'einops'
 """

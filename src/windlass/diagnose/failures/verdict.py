@@ -173,7 +173,7 @@ def _with_divergence(verdict: RootCause, divergence: Divergence) -> RootCause:
 
 def _with_stall(verdict: RootCause) -> RootCause:
     """The verdict on a timeout of all ranks in one collective: no rank is late, and the data did not arrive."""
-    rule = next(each for each in load_rules().values() if each.id == "nccl-desync-all-joined")
+    rule = load_rules()["nccl-desync-all-joined"]
     start = verdict.text.partition(":")[0].rstrip(".")
     text = f"{start}: all ranks had entered it, and a GPU or the network did not finish it."
     other = OtherCause(verdict.rule, verdict.cause, "A rank is late, stuck or gone.", verdict.decide)
