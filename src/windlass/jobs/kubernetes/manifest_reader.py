@@ -31,12 +31,12 @@ class Fault:
 
 
 class ManifestError(Exception):
-    """Faults of a manifest, at least one; `registry.read` returns the first instead of raising it."""
+    """Faults of a manifest, at least one and each once; `registry.read` returns the first instead of raising it."""
 
     def __init__(self, fault: Fault, *others: Fault) -> None:
         super().__init__(str(fault))
         self.fault = fault
-        self.faults = (fault, *others)
+        self.faults = tuple(dict.fromkeys((fault, *others)))
 
 
 def read_all(*reads: Callable[[], Any]) -> list[Any]:
@@ -50,6 +50,11 @@ def read_all(*reads: Callable[[], Any]) -> list[Any]:
     if faults:
         raise ManifestError(*faults)
     return results
+
+
+def read_fields(**reads: Callable[[], Any]) -> dict[str, Any]:
+    """As `read_all`, by name."""
+    return dict(zip(reads, read_all(*reads.values()), strict=True))
 
 
 def format_path(path: FieldPath) -> str:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import yaml
 
 from windlass.diagnose.lint.engine import lint_texts
 from windlass.jobs.syntax.text import Text
@@ -306,6 +307,89 @@ def test_the_faults_of_all_replica_specs_are_reported_together():
         "spec.pytorchReplicaSpecs.Worker.replicas",
         "spec.pytorchReplicaSpecs.Master.replicas",
     ]
+
+
+def invalid_fields(document):
+    """The fields that `invalid-job` names, in the order of the file."""
+    found = lint_texts([Text("a.yaml", yaml.safe_dump(document, sort_keys=False))])
+    return [each.message.partition(":")[0] for each in found if each.rule == "invalid-job"]
+
+
+RUN_POLICY = {
+    "cleanPodPolicy": "Alle",
+    "ttlSecondsAfterFinished": -1,
+    "backoffLimit": "three",
+    "suspend": "no",
+    "managedBy": "example.com/other",
+    "schedulingPolicy": {"minAvailable": -2, "queue": 3, "scheduleTimeoutSeconds": "10s"},
+}
+RUN_POLICY_FIELDS = [
+    "spec.runPolicy.cleanPodPolicy",
+    "spec.runPolicy.ttlSecondsAfterFinished",
+    "spec.runPolicy.backoffLimit",
+    "spec.runPolicy.suspend",
+    "spec.runPolicy.managedBy",
+    "spec.runPolicy.schedulingPolicy.minAvailable",
+    "spec.runPolicy.schedulingPolicy.queue",
+    "spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds",
+]
+
+
+def test_the_faults_of_a_run_policy_are_reported_with_those_of_the_rest_of_the_job():
+    document = gang(replicas=-1) | {"metadata": {"name": "No_Name"}}
+    document["spec"] |= {
+        "runPolicy": RUN_POLICY,
+        "nprocPerNode": "many",
+        "elasticPolicy": {"minReplicas": 0, "maxReplicas": "all", "rdzvPort": 70_000, "maxRestarts": -1},
+    }
+    assert invalid_fields(document) == [
+        "metadata.name",
+        "spec.pytorchReplicaSpecs.Worker.replicas",
+        *RUN_POLICY_FIELDS,
+        "spec.nprocPerNode",
+        "spec.elasticPolicy.minReplicas",
+        "spec.elasticPolicy.maxReplicas",
+        "spec.elasticPolicy.rdzvPort",
+        "spec.elasticPolicy.maxRestarts",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "specs", "container", "fields", "faulty"),
+    [
+        ("v1", "TFJob", "tfReplicaSpecs", "tensorflow", {"successPolicy": "Some", "enableDynamicWorker": 1}, 2),
+        ("v1", "XGBoostJob", "xgbReplicaSpecs", "xgboost", {}, 0),
+        ("v1", "JAXJob", "jaxReplicaSpecs", "jax", {}, 0),
+        ("v1", "PaddleJob", "paddleReplicaSpecs", "paddle", {"elasticPolicy": {"minReplicas": "x"}}, 1),
+        ("v1", "MPIJob", "mpiReplicaSpecs", "mpi", {"cleanPodPolicy": "Alle", "slotsPerWorker": -1}, 2),
+        ("v2beta1", "MPIJob", "mpiReplicaSpecs", "mpi", {"slotsPerWorker": -1, "mpiImplementation": "LAM"}, 2),
+    ],
+)
+def test_every_kind_reports_all_faults_of_its_policies(version, kind, specs, container, fields, faulty):
+    template = {"spec": {"containers": [{"name": container, "image": "train:1"}]}}
+    lead = {"MPIJob": "Launcher", "XGBoostJob": "Master"}.get(kind, "Worker")
+    spec = {"runPolicy": RUN_POLICY, **fields, specs: {lead: {"replicas": 1, "template": template}}}
+    document = {"apiVersion": f"kubeflow.org/{version}", "kind": kind, "metadata": {"name": "a"}, "spec": spec}
+    found = invalid_fields(document)
+    assert found[:8] == RUN_POLICY_FIELDS
+    assert len(found) == 8 + faulty
+
+
+def test_the_faults_of_a_train_job_are_reported_though_its_runtime_is_unknown():
+    spec = {"runtimeRef": {"name": "ours"}, "suspend": "no", "managedBy": "me", "trainer": {"numNodes": -1}}
+    document = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "a"},
+        "spec": spec,
+    }
+    assert invalid_fields(document) == ["spec.suspend", "spec.managedBy", "spec.trainer.numNodes"]
+
+
+def test_a_run_policy_that_is_no_mapping_is_one_fault():
+    document = gang()
+    document["spec"]["runPolicy"] = {"schedulingPolicy": "none", "suspend": 3}
+    assert invalid_fields(document) == ["spec.runPolicy.schedulingPolicy", "spec.runPolicy.suspend"]
 
 
 @pytest.mark.parametrize(

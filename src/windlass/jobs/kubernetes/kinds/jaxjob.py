@@ -6,9 +6,8 @@ Source: kubeflow/training-operator v1.9, pkg/controller.v1/jax, pkg/webhooks/jax
 from __future__ import annotations
 
 from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy
-from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
-from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of, replica_specs
-from windlass.jobs.kubernetes.kinds.run_policy import run_policy
+from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job, read_parts
+from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of
 from windlass.jobs.kubernetes.kinds.services import services
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
@@ -22,8 +21,8 @@ TYPES = ReplicaTypes("jaxReplicaSpecs", ("Worker",), "Never", PORT)
 
 def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     """Reads a manifest. Raises ManifestError."""
-    replicas = replica_specs(manifest["spec"], TYPES)
-    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
+    replicas, policy = read_parts(manifest, TYPES)
+    return parsed_job(manifest, replicas, policy, field=TYPES.specs, settings=settings)
 
 
 def members(parsed: ParsedJob, generation: int) -> list[Member]:

@@ -7,12 +7,13 @@ pkg/apis/kubeflow.org/v1/mpi_{types,defaults,validation}.go.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy
 from windlass.jobs.kubernetes.kinds.mpijob_parts import VOLUME, config_map, config_volume, mount
-from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
-from windlass.jobs.kubernetes.kinds.replica_specs import ReplicaTypes, replica_specs
-from windlass.jobs.kubernetes.kinds.run_policy import CLEAN_POD_POLICIES, run_policy
+from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job, read_parts
+from windlass.jobs.kubernetes.kinds.replica_specs import ReplicaTypes
+from windlass.jobs.kubernetes.kinds.run_policy import clean_pod_policy
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import LAUNCHER, WORKER, Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.container_security import UNPRIVILEGED
@@ -50,11 +51,11 @@ _RBAC = "rbac.authorization.k8s.io"
 def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     """Reads a manifest. Raises ManifestError."""
     spec = manifest["spec"]
-    replicas = replica_specs(spec, TYPES)
-    slots(spec)
-    spec["mainContainer"].text()
+    fields = (lambda: slots(spec), spec["mainContainer"].text, lambda: clean_pod_policy(spec))
+    replicas, policy = read_parts(manifest, TYPES, *fields)
+    if not spec["runPolicy"]["cleanPodPolicy"].text():
+        policy = replace(policy, clean_pod_policy=clean_pod_policy(spec))
     spec[TYPES.specs][LAUNCHER]["template"]["spec"]["serviceAccountName"].text()
-    policy = run_policy(manifest, clean_pod_policy=spec["cleanPodPolicy"].choice(CLEAN_POD_POLICIES, "None"))
     kubectl = _kubectl(manifest["metadata"]["namespace"].text() or "default", settings.kubectl_image)
     return parsed_job(manifest, replicas, policy, field=TYPES.specs, settings=settings, init={LAUNCHER: kubectl})
 

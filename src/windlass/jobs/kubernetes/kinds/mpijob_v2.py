@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 
 from windlass.jobs.kubernetes.gang_dialects import Dialect
 from windlass.jobs.kubernetes.kinds import mpijob_v1
 from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy
 from windlass.jobs.kubernetes.kinds.mpijob_parts import VOLUME, config_map, config_volume, mount
-from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
-from windlass.jobs.kubernetes.kinds.replica_specs import replica_specs
-from windlass.jobs.kubernetes.kinds.run_policy import run_policy
+from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job, read_parts
 from windlass.jobs.kubernetes.labels import COSCHEDULING_LABEL, ROLE
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import LAUNCHER, WORKER, Member, ParsedJob, Replicas
@@ -49,16 +48,12 @@ _AT_STARTUP, _WHEN_READY = "AtStartup", "WaitForWorkersReady"
 def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     """Reads a manifest. Raises ManifestError."""
     spec = manifest["spec"]
-    replicas = replica_specs(spec, TYPES)
+    fields = (_slots, _implementation, _computes, _keys, _creation)
+    replicas, policy = read_parts(manifest, TYPES, *(partial(field, spec) for field in fields))
     for each in replicas:
         if each.restart_policy not in ("Never", "OnFailure"):
             spec[TYPES.specs][each.type_as_written]["restartPolicy"].refuse("expects Never or OnFailure")
-    _slots(spec)
-    _implementation(spec)
-    _computes(spec)
-    _keys(spec)
-    _creation(spec)
-    parsed = parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
+    parsed = parsed_job(manifest, replicas, policy, field=TYPES.specs, settings=settings)
     # deadline and time to live are those of the launcher's Job: the deadline ends the gang with it
     deadline = parsed.job.deadline if parsed.run_policy.gang_restart else None
     return replace(parsed, job=replace(parsed.job, deadline=deadline, ttl=None))

@@ -9,9 +9,8 @@ Its elastic policy sizes the gang; V1 makes no autoscaler for it.
 from __future__ import annotations
 
 from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy
-from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
-from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, elastic_sizes, port_of, replica_specs
-from windlass.jobs.kubernetes.kinds.run_policy import run_policy
+from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job, read_parts
+from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, elastic_limits, elastic_sizes, port_of
 from windlass.jobs.kubernetes.kinds.services import services
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
@@ -26,11 +25,11 @@ TYPES = ReplicaTypes("paddleReplicaSpecs", (MASTER, WORKER), "OnFailure", PORT)
 
 def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     """Reads a manifest. Raises ManifestError."""
-    spec = manifest["spec"]
-    replicas = replica_specs(spec, TYPES)
-    found = elastic_sizes(spec["elasticPolicy"], replicas, TYPES.specs)
+    elastic = manifest["spec"]["elasticPolicy"]
+    replicas, policy = read_parts(manifest, TYPES, lambda: elastic_limits(elastic))
+    found = elastic_sizes(elastic, replicas, TYPES.specs)
     sizes = {"worker": found} if found else {}
-    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings, sizes=sizes)
+    return parsed_job(manifest, replicas, policy, field=TYPES.specs, settings=settings, sizes=sizes)
 
 
 def members(parsed: ParsedJob, generation: int) -> list[Member]:

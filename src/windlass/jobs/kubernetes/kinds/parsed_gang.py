@@ -1,20 +1,22 @@
 """Makes the `ParsedJob` of a manifest, with the gang for the core, from its replica specs and its run policy.
 
-Shared by all kinds with replica specs; `replica_specs` and `run_policy` read the parts.
+Shared by all kinds with replica specs: `read_parts` reads the parts, `parsed_job` puts them together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Launcher, RestartPolicy, Role
 from windlass.core.model.reasons import format_count
 from windlass.core.model.resources import GPU
 from windlass.jobs.kubernetes.bounded_integers import parse_integer
 from windlass.jobs.kubernetes.gang_dialects import Dialect
-from windlass.jobs.kubernetes.kinds.run_policy import restart_policy
-from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
+from windlass.jobs.kubernetes.kinds.replica_specs import ReplicaTypes, replica_specs
+from windlass.jobs.kubernetes.kinds.run_policy import restart_policy, run_policy
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField, read_all
 from windlass.jobs.kubernetes.parsed_job import ParsedJob, Replicas, RunPolicy
 from windlass.jobs.kubernetes.pods.anti_affinity import anti_affinity_selectors
 from windlass.jobs.kubernetes.pods.pod_placement import affinity_of, ignored_fields, tolerations_of
@@ -33,6 +35,18 @@ _PASSED_ON = {
 
 Sizes = Mapping[str, tuple[int, int]]
 """Minimum and maximum of replicas, of the roles whose size may change."""
+
+
+def read_parts(
+    manifest: ManifestField, types: ReplicaTypes, *checks: Callable[[], Any]
+) -> tuple[tuple[Replicas, ...], RunPolicy]:
+    """The replicas and the run policy of a manifest. Raises ManifestError with the faults of all parts.
+
+    `checks`: reads of further fields that do not depend on the replicas.
+    """
+    parts = (lambda: replica_specs(manifest["spec"], types), lambda: run_policy(manifest))
+    replicas, policy, *_ = read_all(*parts, lambda: _written_name(manifest), *checks)
+    return replicas, policy
 
 
 def parsed_job(
@@ -129,15 +143,22 @@ def warnings_of_templates(templates: Mapping[str, ManifestField]) -> list[str]:
 
 def _name(manifest: ManifestField, replicas: Sequence[Replicas]) -> str:
     """The job's name, if every pod and service named by it may be called so."""
+    name = _written_name(manifest)
+    longest = max((f"{name}-{each.role}-{max(each.count - 1, 0)}" for each in replicas), key=len, default=name)
+    if len(longest) > 63:
+        manifest["metadata"]["name"].refuse(
+            f"is {len(longest) - 63} characters too long: {longest} must be a DNS label of 63"
+        )
+    return name
+
+
+def _written_name(manifest: ManifestField) -> str:
     entry = manifest["metadata"]["name"]
     name = entry.text()
-    longest = max((f"{name}-{each.role}-{max(each.count - 1, 0)}" for each in replicas), key=len, default=name)
     if not name:
         entry.refuse("expects the job's name")
     if not is_name(DNS_LABEL, name):
         entry.refuse("expects small letters, digits and dashes, a letter first: services are named by it")
-    if len(longest) > 63:
-        entry.refuse(f"is {len(longest) - 63} characters too long: {longest} must be a DNS label of 63")
     return name
 
 

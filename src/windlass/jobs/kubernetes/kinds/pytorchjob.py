@@ -7,15 +7,15 @@ pkg/apis/kubeflow.org/v1/pytorch_{types,defaults}.go.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from windlass.core.model.job import SuccessRule
 from windlass.jobs.kubernetes.bounded_integers import parse_integer
 from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy
-from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
-from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, elastic_sizes, port_of, replica_specs
-from windlass.jobs.kubernetes.kinds.run_policy import run_policy
+from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job, read_parts
+from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, elastic_limits, elastic_sizes, port_of
 from windlass.jobs.kubernetes.kinds.services import services
-from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField, read_fields
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.agent_pods import requested_agent, with_agent, with_membership
 from windlass.jobs.kubernetes.pods.container_security import RESTRICTED
@@ -42,7 +42,9 @@ PROCS = ("auto", "cpu", "gpu", "xpu")
 def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     """Reads a manifest. Raises ManifestError."""
     spec = manifest["spec"]
-    replicas = _with_agents(manifest, replica_specs(spec, TYPES), settings)
+    fields = (lambda: _nproc_per_node(spec), lambda: elastic_limits(spec["elasticPolicy"]), lambda: _rendezvous(spec))
+    found, policy = read_parts(manifest, TYPES, *fields)
+    replicas = _with_agents(manifest, found, settings)
     nproc = _nproc_per_node(spec)
     elastic = _elastic(spec, manifest["metadata"]["name"].text(), replicas)
     per_node = (elastic.nproc_per_node if elastic else None) or nproc or "auto"
@@ -51,7 +53,7 @@ def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     return parsed_job(
         manifest,
         replicas,
-        run_policy(manifest),
+        policy,
         field=TYPES.specs,
         settings=settings,
         sizes=sizes,
@@ -145,20 +147,32 @@ def _elastic(spec: ManifestField, job: str, replicas: tuple[Replicas, ...]) -> E
     sizes = elastic_sizes(policy, replicas, TYPES.specs)
     if sizes is None:
         return None
-    if policy["nProcPerNode"].value is not None and spec["nprocPerNode"].value is not None:
-        policy["nProcPerNode"].refuse("says the same as nprocPerNode; keep that one")
-    host = policy["rdzvHost"].text() or replica_name(job, WORKER, 0)
-    port = policy["rdzvPort"].integer(1, 65535) or port_of(replicas[-1], PORT)
-    return Elastic(
-        *sizes,
-        f"{host}:{port}",
-        backend=policy["rdzvBackend"].text() or "c10d",
-        max_restarts=policy["maxRestarts"].integer(),
-        nproc_per_node=policy["nProcPerNode"].integer(1),
-        rdzv_id=policy["rdzvId"].text() or None,
-        rdzv_conf=tuple((each["key"].text(), each["value"].text()) for each in policy["rdzvConf"].items()),
-        standalone=policy["standalone"].flag(),
+    written = _rendezvous(spec)
+    host = written.pop("host") or replica_name(job, WORKER, 0)
+    port = written.pop("port") or port_of(replicas[-1], PORT)
+    return Elastic(*sizes, f"{host}:{port}", **written)
+
+
+def _rendezvous(spec: ManifestField) -> dict[str, Any]:
+    """The fields of the elastic policy besides its sizes. Raises ManifestError with the faults of all of them."""
+    policy = spec["elasticPolicy"]
+    return read_fields(
+        nproc_per_node=lambda: _elastic_procs(spec),
+        host=policy["rdzvHost"].text,
+        port=lambda: policy["rdzvPort"].integer(1, 65535),
+        backend=lambda: policy["rdzvBackend"].text() or "c10d",
+        max_restarts=policy["maxRestarts"].integer,
+        rdzv_id=lambda: policy["rdzvId"].text() or None,
+        rdzv_conf=lambda: tuple((each["key"].text(), each["value"].text()) for each in policy["rdzvConf"].items()),
+        standalone=policy["standalone"].flag,
     )
+
+
+def _elastic_procs(spec: ManifestField) -> int | None:
+    field = spec["elasticPolicy"]["nProcPerNode"]
+    if field.value is not None and spec["nprocPerNode"].value is not None:
+        field.refuse("says the same as nprocPerNode; keep that one")
+    return field.integer(1)
 
 
 def _autoscaler(parsed: ParsedJob) -> list[Manifest]:

@@ -167,10 +167,16 @@ def elastic_sizes(policy: ManifestField, replicas: Sequence[Replicas], field: st
     worker = next((each for each in replicas if each.type == WORKER), None)
     if worker is None:
         policy.refuse(f"needs a Worker in {field}: workers are what come and go")
-    policy["metrics"].items()
-    fewest, most = policy["minReplicas"].integer(1), policy["maxReplicas"].integer(1)
+    fewest, most = elastic_limits(policy)
     fewest = fewest or most or worker.count
     most = most or fewest
     if fewest > most:
         policy["minReplicas"].refuse(f"must be at most maxReplicas, {most}")
+    return fewest, most
+
+
+def elastic_limits(policy: ManifestField) -> tuple[int | None, int | None]:
+    """The written minimum and maximum of an elastic policy. Raises ManifestError with the faults of both."""
+    limits = (partial(policy[name].integer, 1) for name in ("minReplicas", "maxReplicas"))
+    fewest, most, _ = read_all(*limits, policy["metrics"].items)
     return fewest, most

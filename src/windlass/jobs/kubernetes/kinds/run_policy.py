@@ -7,11 +7,13 @@ fields.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 from windlass.core.model.job import RestartPolicy
 from windlass.jobs.kubernetes.bounded_integers import MAX_INT64
 from windlass.jobs.kubernetes.labels import QUEUE
-from windlass.jobs.kubernetes.manifest_reader import ManifestField
+from windlass.jobs.kubernetes.manifest_reader import ManifestField, read_all, read_fields
 from windlass.jobs.kubernetes.parsed_job import Replicas, RunPolicy
 from windlass.jobs.syntax.durations import MAX_DURATION
 
@@ -31,25 +33,37 @@ _PERMANENT_CODES = tuple(range(1, 128))
 """Exit codes that end a job under the restart policy ExitCode; 128 and more do not."""
 
 
-def run_policy(manifest: ManifestField, *, clean_pod_policy: str = "None") -> RunPolicy:
-    """Reads the run policy of a manifest. Raises ManifestError.
-
-    `clean_pod_policy`: the cleanPodPolicy that holds where runPolicy names none.
-    """
+def run_policy(manifest: ManifestField) -> RunPolicy:
+    """Reads the run policy of a manifest. Raises ManifestError with the faults of all of its fields."""
     written = manifest["spec"]["runPolicy"]
     scheduling = written["schedulingPolicy"]
-    return RunPolicy(
-        clean_pod_policy=written["cleanPodPolicy"].choice(CLEAN_POD_POLICIES, clean_pod_policy),
-        ttl_ms=seconds_as_ms(written["ttlSecondsAfterFinished"]),
-        deadline_ms=seconds_as_ms(written["activeDeadlineSeconds"]),
-        backoff_limit=written["backoffLimit"].integer(),
-        suspend=written["suspend"].flag(),
-        managed_by=check_manager(written["managedBy"]),
-        queue=scheduling["queue"].text() or labelled_queue(manifest),
-        min_available=scheduling["minAvailable"].integer(),
-        priority_class=scheduling["priorityClass"].text(),
-        gang_restart=_gang_restart(manifest, written),
+    fields = read_fields(
+        clean_pod_policy=partial(clean_pod_policy, written),
+        ttl_ms=partial(seconds_as_ms, written["ttlSecondsAfterFinished"]),
+        deadline_ms=partial(seconds_as_ms, written["activeDeadlineSeconds"]),
+        backoff_limit=written["backoffLimit"].integer,
+        suspend=written["suspend"].flag,
+        managed_by=partial(check_manager, written["managedBy"]),
+        scheduling=partial(_scheduling_policy, manifest, scheduling),
+        gang_restart=partial(_gang_restart, manifest, written),
     )
+    return RunPolicy(**fields.pop("scheduling"), **fields)
+
+
+def _scheduling_policy(manifest: ManifestField, scheduling: ManifestField) -> dict[str, Any]:
+    fields = read_fields(
+        queue=lambda: scheduling["queue"].text() or labelled_queue(manifest),
+        min_available=scheduling["minAvailable"].integer,
+        priority_class=scheduling["priorityClass"].text,
+        min_resources=scheduling["minResources"].mapping,
+        timeout=scheduling["scheduleTimeoutSeconds"].integer,
+    )
+    return {name: fields[name] for name in ("queue", "min_available", "priority_class")}
+
+
+def clean_pod_policy(written: ManifestField) -> str:
+    """The pods that are deleted when a job has ended. Raises ManifestError."""
+    return written["cleanPodPolicy"].choice(CLEAN_POD_POLICIES, "None")
 
 
 def labelled_queue(manifest: ManifestField) -> str:
@@ -90,5 +104,5 @@ def check_manager(field: ManifestField, operators: tuple[str, ...] = (TRAINING_O
 
 
 def _gang_restart(manifest: ManifestField, written: ManifestField) -> bool:
-    modes = [written["restartMode"], manifest["metadata"]["annotations"][RESTART_MODE]]
-    return "gang" in [field.choice(("gang", "pod"), "pod") for field in modes]
+    fields = (written["restartMode"], manifest["metadata"]["annotations"][RESTART_MODE])
+    return "gang" in read_all(*(partial(field.choice, ("gang", "pod"), "pod") for field in fields))

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from windlass.core.model.job import SuccessRule
 from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy
-from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
-from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of, replica_specs
-from windlass.jobs.kubernetes.kinds.run_policy import run_policy
+from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job, read_parts
+from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of
 from windlass.jobs.kubernetes.kinds.services import services
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
@@ -28,12 +27,10 @@ ALL_WORKERS = "AllWorkers"
 def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     """Reads a manifest. Raises ManifestError."""
     spec = manifest["spec"]
-    replicas = replica_specs(spec, TYPES)
+    replicas, policy = read_parts(manifest, TYPES, lambda: success_policy(spec), lambda: dynamic_workers(spec))
     if {CHIEF, MASTER} <= {each.type for each in replicas}:
         spec[TYPES.specs].refuse("has a Chief and a Master, which are the same thing; keep the Chief")
-    success_policy(spec)
-    dynamic_workers(spec)
-    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
+    return parsed_job(manifest, replicas, policy, field=TYPES.specs, settings=settings)
 
 
 def success_policy(spec: ManifestField) -> str:

@@ -7,17 +7,19 @@ the job's own; those of one step (`trainjob_steps`) are started together and res
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from windlass.core.model.job import SuccessPolicy
 from windlass.core.model.resources import GPU
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
+from windlass.jobs.kubernetes.kinds.replica_specs import MAX_REPLICAS
 from windlass.jobs.kubernetes.kinds.run_policy import TRAINER as TRAINERS_OWN
 from windlass.jobs.kubernetes.kinds.run_policy import check_manager, labelled_queue, seconds_as_ms
 from windlass.jobs.kubernetes.kinds.trainjob_claims import claim_objects, claims_of_runtime
 from windlass.jobs.kubernetes.kinds.trainjob_pods import LAUNCHER, NODE, Runtime, runtime_of
 from windlass.jobs.kubernetes.kinds.trainjob_runtime import snapshot, warnings
 from windlass.jobs.kubernetes.labels import QUEUE, VOLCANO_QUEUE
-from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField, read_all
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas, RunPolicy
 from windlass.jobs.kubernetes.pods.pod_assembly import (
     env_vars,
@@ -46,7 +48,7 @@ _BACKOFF_LIMIT = 6
 
 def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     """Reads a TrainJob manifest. Raises ManifestError."""
-    found = snapshot(manifest, settings)
+    found, _ = read_all(lambda: snapshot(manifest, settings), lambda: _own_fields(manifest))
     runtime = runtime_of(manifest, found)
     _refuse_reserved(manifest, runtime)
     parsed = parsed_job(
@@ -94,6 +96,20 @@ def _runtime(parsed: ParsedJob) -> Runtime:
     if parsed.runtime is None:
         raise AssertionError("unreachable: every TrainJob is read with a runtime")
     return runtime_of(ManifestField(parsed.manifest), parsed.runtime)
+
+
+def _own_fields(manifest: ManifestField) -> None:
+    """Checks fields of the job that do not depend on its runtime. Raises ManifestError."""
+    spec = manifest["spec"]
+    read_all(
+        spec["suspend"].flag,
+        partial(check_manager, spec["managedBy"], (TRAINERS_OWN,)),
+        partial(seconds_as_ms, spec["activeDeadlineSeconds"]),
+        partial(spec["trainer"]["numNodes"].integer, 0, MAX_REPLICAS),
+        spec["trainer"]["image"].text,
+        spec["trainer"]["command"].text_list,
+        spec["trainer"]["args"].text_list,
+    )
 
 
 def _policy(manifest: ManifestField, runtime: Runtime) -> RunPolicy:

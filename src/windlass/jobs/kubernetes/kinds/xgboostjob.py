@@ -7,9 +7,8 @@ pkg/apis/kubeflow.org/v1/xgboost_types.go.
 from __future__ import annotations
 
 from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy
-from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
-from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of, replica_specs
-from windlass.jobs.kubernetes.kinds.run_policy import run_policy
+from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job, read_parts
+from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of
 from windlass.jobs.kubernetes.kinds.services import services
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
@@ -26,8 +25,8 @@ TYPES = ReplicaTypes(
 
 def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     """Reads a manifest. Raises ManifestError."""
-    replicas = replica_specs(manifest["spec"], TYPES)
-    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
+    replicas, policy = read_parts(manifest, TYPES)
+    return parsed_job(manifest, replicas, policy, field=TYPES.specs, settings=settings)
 
 
 def members(parsed: ParsedJob, generation: int) -> list[Member]:
