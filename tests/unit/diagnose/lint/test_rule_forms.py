@@ -264,6 +264,38 @@ def test_ranks_of_a_batch_script_that_are_started_twice(tasks, program, processe
     assert ("sbatch-torchrun-per-gpu" in {each.rule for each in found}) == is_twice
 
 
+NODES = "#!/bin/bash\n#SBATCH --nodes=2\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "rules"),
+    [
+        ("srun torchrun --standalone --nproc-per-node 8 train.py", {"sbatch-torchrun-standalone"}),
+        ("srun python -m torch.distributed.run --standalone $SCRIPT", {"sbatch-torchrun-standalone"}),
+        ("srun bash -c 'torchrun --standalone train.py'", {"sbatch-torchrun-standalone"}),
+        ("srun --nodes=1 --ntasks=1 torchrun --standalone sweep.py &", set()),
+        ('srun -w "$node" torchrun --standalone sweep.py &', set()),
+        ("srun torchrun --nnodes $SLURM_NNODES train.py", {"sbatch-rendezvous-missing"}),
+        ("srun torchrun --nnodes=2 --rdzv_backend=c10d --rdzv_id=1 train.py", {"sbatch-rendezvous-missing"}),
+        ("srun torchrun --nnodes=2 --rdzv_backend=c10d --master_addr=$HEAD train.py", {"sbatch-rendezvous-missing"}),
+        ("srun torchrun --nnodes=2 --rdzv_endpoint=localhost:29500 --rdzv_backend=c10d", {"sbatch-address-of-itself"}),
+        ("srun torchrun ${ARGS[@]} --nnodes=2 train.py", set()),
+        ("srun torchrun --nnodes=2 $RENDEZVOUS train.py", set()),
+        ("PET_RDZV_ENDPOINT=$HEAD srun torchrun --nnodes=2 train.py", set()),
+        ("srun torchrun --nnodes=2 --rdzv_endpoint=$HEAD train.py", {"sbatch-node-rank-equal"}),
+        ("srun torchrun --nnodes=2 --node_rank=$SLURM_NODEID --master_addr=$HEAD a.py", {"sbatch-node-rank-equal"}),
+        ("srun sh -c 'torchrun --nnodes=2 --node_rank=$SLURM_NODEID --master_addr=$HEAD a.py'", set()),
+        ('srun sh -c "torchrun --nnodes=2 --node_rank=\\$SLURM_NODEID --master_addr=$HEAD a.py"', set()),
+        ("srun torchrun --nnodes=2 --node_rank=$rank --master_addr=$HEAD train.py", set()),
+        ("srun torchrun --nnodes=2 --rdzv_backend=c10d --rdzv_endpoint=$HEAD:29500 train.py", set()),
+    ],
+)
+def test_a_batch_script_whose_nodes_do_not_meet(command, rules):
+    assert {each.rule for each in lint_texts([Text("a.sbatch", f"{NODES}{command}\n")])} == rules
+    of_one_node = lint_texts([Text("a.sbatch", f"#!/bin/bash\n#SBATCH --nodes=1\n{command}\n")])
+    assert of_one_node == []
+
+
 def test_a_kustomization_and_a_chart_need_no_kind():
     texts = ["apiVersion: kustomize.config.k8s.io/v1beta1\nresources: [a.yaml]\n", "apiVersion: v2\nname: chart\n"]
     assert [each for text in texts for each in lint_texts([Text("a.yaml", text)])] == []

@@ -39,6 +39,13 @@ _OWN_TASKS = re.compile(r"\s(?:--ntasks(?:-per-node)?[= ]|-n ?[0-9$])")
 _TASK_VARIABLES = ("SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
 _GPU_VARIABLES = (None, "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
 _MEMORY = ("--mem", "--mem-per-cpu", "--mem-per-gpu")
+_LAUNCHER = re.compile(r"(?:^|[\s;&|(/\"'])(?:torchrun|torch\.distributed\.(?:run|launch))(?=\s)")
+_ONE_NODE = re.compile(r"\s(?:(?:--nodes[= ]|--ntasks[= ]|-N ?|-n ?)1(?:\s|$)|--nodelist|-w\s)")
+"""Option of srun for a step on one node."""
+_FLAGS = re.compile(r"--(?:standalone|no[-_]python|run[-_]path|use[-_]env)")
+"""Options of torchrun without a value."""
+_SEVERAL_NODES = re.compile(r"--nnodes[= ][\"']?(?:[2-9]|[1-9][0-9]|\$\{?SLURM_(?:JOB_)?(?:NNODES|NUM_NODES))")
+_NODE_RANK = re.compile(r"--node[-_]rank[= ][\"']?(\$\{?SLURM_(?:NODEID|PROCID|LOCALID))?")
 _LOCAL = re.compile(r"(?:MASTER_ADDR=|--(?:rdzv[-_]endpoint|master[-_]addr)[ =])[\"']?(localhost|127\.0\.0\.1)")
 
 
@@ -224,6 +231,87 @@ def sbatch_address_of_itself(script: BatchScript) -> Iterator[Hit]:
     for place, line in script.commands if _nodes(script) > 1 else ():
         if found := _LOCAL.search(line):
             yield Hit(place, f"{found[1]} as the address of {_nodes(script)} nodes")
+
+
+def _launched_by_srun(script: BatchScript) -> Iterator[tuple[Place, str, str]]:
+    """The commands that start torchrun on all of several nodes: place, command, and the options of torchrun."""
+    for place, line in script.commands if _nodes(script) > 1 else ():
+        launcher = _LAUNCHER.search(line)
+        if launcher and re.search(r"\bsrun\b", line[: launcher.start()]) and not _ONE_NODE.search(line):
+            yield place, line, re.split(r"\s(?:-m\s|\S+\.(?:py|sh)\b)", line[launcher.end() :])[0]
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.SCRIPT,
+    fix='Write --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:29500" with the first node as MASTER_ADDR.',
+    source=_TORCHRUN,
+)
+def sbatch_torchrun_standalone(script: BatchScript) -> Iterator[Hit]:
+    """--standalone is a rendezvous of one node: each node trains alone, or waits for the others at itself."""
+    for place, _, options in _launched_by_srun(script):
+        if re.search(r"(?:^|\s)--standalone(?:\s|$)", options):
+            yield Hit(_place_of("--standalone", place, script), f"torchrun --standalone on {_nodes(script)} nodes")
+
+
+def _place_of(word: str, command: Place, script: BatchScript) -> Place:
+    """The first place of a word in a command of one or more lines."""
+    for number, line in enumerate(script.text.lines[command.line - 1 :], command.line):
+        if word in line:
+            return Place(number, line.index(word) + 1, len(word))
+    return command
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.SCRIPT,
+    fix='Write --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:29500" with the first node as MASTER_ADDR.',
+    source=_TORCHRUN,
+)
+def sbatch_rendezvous_missing(script: BatchScript) -> Iterator[Hit]:
+    """Without an address torchrun takes its own node; it does not read MASTER_ADDR. Each node waits at itself."""
+    for place, _, options in _meeting(script):
+        has_address = re.search(r"--master[-_]addr\b", options) and _is_static(options)
+        if not has_address and not re.search(r"--rdzv[-_]endpoint\b", options):
+            yield Hit(place, f"torchrun has no --rdzv-endpoint on {_nodes(script)} nodes")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.SCRIPT,
+    fix="Write --rdzv-backend c10d, which numbers the nodes.",
+    source=_TORCHRUN,
+)
+def sbatch_node_rank_equal(script: BatchScript) -> Iterator[Hit]:
+    """Without a backend torchrun needs --node-rank; the script's own variables, and no value, are 0 on each node."""
+    for place, line, options in _meeting(script):
+        rank = _NODE_RANK.search(options)
+        is_own = rank is not None and (rank[1] is None or "'" in line)
+        if _is_static(options) and re.search(r"--(?:rdzv[-_]endpoint|master[-_]addr)\b", options) and not is_own:
+            value = f"--node-rank {rank[1].replace('{', '')} is 0" if rank and rank[1] else "no --node-rank: it is 0"
+            yield Hit(place, f"{value} on each of {_nodes(script)} nodes")
+
+
+def _meeting(script: BatchScript) -> Iterator[tuple[Place, str, str]]:
+    """As `_launched_by_srun`, with --nnodes for several nodes and without options that are written elsewhere."""
+    for place, line, options in _launched_by_srun(script):
+        is_known = "PET_" not in script.text.text and not _has_other_options(options)
+        if is_known and _SEVERAL_NODES.search(options) and "--standalone" not in options:
+            yield place, line, options
+
+
+def _has_other_options(options: str) -> bool:
+    """Tells whether a variable may stand for options: one that is not the value of an option."""
+    words = options.split()
+    pairs = zip(["", *words], words, strict=False)
+    variables = [before for before, word in pairs if word.lstrip("\"'").startswith("$")]
+    return any("=" in each or not each.startswith("--") or _FLAGS.fullmatch(each) for each in variables)
+
+
+def _is_static(options: str) -> bool:
+    """Tells whether torchrun has the default backend, which needs --node-rank."""
+    backend = re.search(r"--rdzv[-_]backend[= ][\"']?(\S+)", options)
+    return backend is None or backend[1].startswith("static")
 
 
 @rule(
