@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from windlass.backends.port import Changes, Transition
 from windlass.core.lifecycle.commands import Command, Forget, Launch, Stop
+from windlass.core.model.job_changes import describe_changes
 from windlass.core.model.queue import PastUsage
 from windlass.core.model.status import JobState
 
@@ -28,6 +29,9 @@ class Turn:
         self.states[state.id] = state
         if before is not None and before.job is not state.job:
             self.redescribed.add(state.id)
+            if changes := describe_changes(before.job, state.job):
+                phase = before.status.phase.value
+                self.transitions.append(Transition(state.id, now, cause, phase, phase, changes))
         old, status = before.status if before else None, state.status
         if old is None or (old.phase, old.reason, old.message) != (status.phase, status.reason, status.message):
             phase = old.phase.value if old else ""

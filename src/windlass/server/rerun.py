@@ -2,20 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
+from windlass import wire
 from windlass.core.model.job import Job, Role
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.jobs.description.submission import Submission
+from windlass.jobs.kept_environment import hidden_names, with_secrets_of
 from windlass.jobs.secret_values import HIDDEN
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.submission_request import KEY_LABEL, SubmissionRequest
 
+ORIGIN_LABEL = "windlass.dev/rerun-of"
+"""Label with the id of the job that a job repeats."""
 
-def rerun_request(state: JobState) -> SubmissionRequest:
+
+@dataclass(frozen=True, slots=True)
+class RerunEnvironment:
+    """Variables that a second run inherits; None: the controller's, because those of the first are not known.
+
+    `filled`: variables whose secret values are the controller's; `missing`: those that the controller lacks.
+    """
+
+    variables: Mapping[str, str] | None = None
+    filled: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def checkpoints(self) -> str:
+        """Place of checkpoints that both runs share; empty if the second has one of its own."""
+        return (self.variables or {}).get(wire.CHECKPOINTS, "")
+
+
+def rerun_environment(kept: Mapping[str, str] | None, present: Mapping[str, str]) -> RerunEnvironment:
+    """The environment of an ended job without its secrets, which are taken from the controller's: `present`.
+
+    Records of earlier versions have the place of checkpoints alone, with which no program would start.
+    """
+    if kept is None or set(kept) <= {wire.CHECKPOINTS}:
+        return RerunEnvironment()
+    secret = hidden_names(kept)
+    return RerunEnvironment(
+        with_secrets_of(kept, present),
+        tuple(name for name in secret if name in present),
+        tuple(name for name in secret if name not in present),
+    )
+
+
+def rerun_request(state: JobState, environment: Mapping[str, str] | None = None) -> SubmissionRequest:
     """The submission of an ended job again, alone and without what it waited for. Raises ApiError.
 
-    The record keeps no environment of an ended job: the new one inherits the controller's.
+    `environment`: inherited by the ranks; None: they inherit the controller's.
     """
     if state.status.phase not in TERMINAL:
         raise ApiError(ErrorCode.WRONG_STATE, f"{state.id} has not ended", "wait for its end, or cancel it first")
@@ -25,13 +63,13 @@ def rerun_request(state: JobState) -> SubmissionRequest:
             f"{state.id} had secrets in its definition, which are not kept after the end",
             "submit it again from the command line",
         )
-    return SubmissionRequest((Submission(_without_origin(state.job)),))
+    return SubmissionRequest((Submission(_as_repeated(state)),), environment)
 
 
 def _has_hidden(role: Role) -> bool:
     return HIDDEN in role.env.values() or any(HIDDEN in word for word in role.command)
 
 
-def _without_origin(job: Job) -> Job:
-    labels = {name: text for name, text in job.labels.items() if name != KEY_LABEL}
-    return replace(job, after=(), array=None, labels=labels)
+def _as_repeated(state: JobState) -> Job:
+    kept = {name: text for name, text in state.job.labels.items() if name != KEY_LABEL}
+    return replace(state.job, after=(), array=None, labels={**kept, ORIGIN_LABEL: state.id})

@@ -17,6 +17,7 @@ from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import ArrayMember, Job, RestartPolicy, Role, Toleration
 from windlass.core.model.reasons import CauseCount, Reason, Verdict
 from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Placement, Status
+from windlass.jobs.secret_values import HIDDEN
 
 
 @pytest.fixture
@@ -289,8 +290,8 @@ def _bytes_on_disk(paths):
     return b"".join(file.read_bytes() for file in paths.root.glob("windlass.db*"))
 
 
-def test_an_environment_leaves_the_disk_when_its_job_ends(paths, store):
-    mine = SubmissionOrigin({"TOKEN": "MARKER-of-one", "WINDLASS_CHECKPOINTS": "s3://bucket/run"})
+def test_the_secrets_of_an_environment_leave_the_disk_when_its_job_ends(paths, store):
+    mine = SubmissionOrigin({"TOKEN": "MARKER-of-one", "PATH": "/bin", "WINDLASS_CHECKPOINTS": "s3://bucket/run"})
     other = SubmissionOrigin({"TOKEN": "MARKER-of-two"})
     store.commit(Changes(states=(state(1), state(2))), Notes(origins={"digits-1": mine, "digits-2": other}))
     commit_states(store, state(3))
@@ -300,12 +301,13 @@ def test_an_environment_leaves_the_disk_when_its_job_ends(paths, store):
 
     assert b"MARKER-of-one" not in _bytes_on_disk(paths)
     assert b"MARKER-of-two" in _bytes_on_disk(paths)
-    assert environment_of(store, "digits-1") == {"WINDLASS_CHECKPOINTS": "s3://bucket/run"}
+    kept = {"TOKEN": HIDDEN, "PATH": "/bin", "WINDLASS_CHECKPOINTS": "s3://bucket/run"}
+    assert environment_of(store, "digits-1") == kept
     commit_states(store, state(1, finished=900))
     commit_states(store, state(2, finished=900))
     assert b"MARKER" not in _bytes_on_disk(paths)
-    assert environment_of(store, "digits-2") is None
-    assert len(store.rows("SELECT text FROM environments")) == 1
+    assert environment_of(store, "digits-2") == {"TOKEN": HIDDEN}
+    assert len(store.rows("SELECT text FROM environments")) == 2
 
 
 def test_a_reader_delays_the_erasure_to_a_later_turn(paths, store):

@@ -367,3 +367,10 @@ def test_a_job_that_holds_nodes_is_only_given_a_lower_priority(daemon, job):
         daemon.runner.run(daemon.actions.set_priority("holder-1", 1))
     daemon.runner.run(daemon.actions.set_priority("holder-1", -1))
     assert daemon.backend.store.job("holder-1").job.priority == -1
+
+
+def test_a_changed_priority_is_a_line_of_the_history(daemon, job):
+    daemon.submit(job("holder", replicas=8))
+    daemon.runner.run(daemon.actions.set_priority("holder-1", -1))
+    last = daemon.backend.store.transitions("holder-1")[-1]
+    assert (last.event, last.message) == ("Changed", "priority 0 → -1")

@@ -13,12 +13,12 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from windlass import wire
 from windlass.backends.local import commit_count
 from windlass.backends.local.integrity_check import check_integrity
 from windlass.backends.local.paths import StatePaths, create_file
@@ -166,7 +166,7 @@ class StateStore(StateReader):
             self._hide_secrets(state)
 
     def _insert(self, changing: tuple[Any, ...], fixed: tuple[Any, ...], origin: SubmissionOrigin) -> None:
-        environment = None if origin.environment is None else self._environment(origin.environment)
+        environment = None if origin.environment is None else self._environment(_environment_text(origin.environment))
         self._connection.execute(
             "INSERT INTO jobs (phase, finished_at, kept_until, status, id, number, name, array_id, user, queue,"
             " created_at, spec, environment, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -193,19 +193,17 @@ class StateStore(StateReader):
             else:
                 self._written[state.id] = placements
 
-    def _environment(self, variables: Mapping[str, str]) -> int:
-        text = json.dumps(dict(variables), sort_keys=True)
+    def _environment(self, text: str) -> int:
         self._connection.execute("INSERT OR IGNORE INTO environments (text) VALUES (?)", (text,))
         return int(self._connection.execute("SELECT number FROM environments WHERE text = ?", (text,)).fetchone()[0])
 
-    def _reduce_environment(self, job_id: str, *, keep_place: bool = True) -> None:
-        """Removes the environment of an ended job, unless `keep_place` but for the place of its checkpoints."""
+    def _reduce_environment(self, job_id: str, *, is_forgotten: bool = False) -> None:
+        """Removes the secrets from the environment of an ended job, or all of it if the job is forgotten."""
         row = self._connection.execute(_ENVIRONMENT_OF, (job_id,)).fetchone()
         if row is None:
             return
         number, text = row
-        place = json.loads(text).get(wire.CHECKPOINTS) if keep_place else None
-        kept = None if place is None else self._environment({wire.CHECKPOINTS: place})
+        kept = None if is_forgotten else self._environment(_without_secrets(text))
         if kept != number:
             self._connection.execute("UPDATE jobs SET environment = ? WHERE id = ?", (kept, job_id))
             removed = self._connection.execute(_FORGET_ENVIRONMENT, (number, number)).rowcount
@@ -229,7 +227,7 @@ class StateStore(StateReader):
         self._connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
 
     def _forget(self, job_id: str) -> None:
-        self._reduce_environment(job_id, keep_place=False)
+        self._reduce_environment(job_id, is_forgotten=True)
         self._connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
         self._connection.execute("DELETE FROM transitions WHERE job_id = ?", (job_id,))
         self._connection.execute("DELETE FROM placements WHERE job_id = ?", (job_id,))
@@ -241,6 +239,18 @@ class StateStore(StateReader):
         rows = list(rows)
         if rows:
             self._connection.executemany(statement, rows)
+
+
+def _environment_text(variables: Mapping[str, str]) -> str:
+    return json.dumps(dict(variables), sort_keys=True)
+
+
+@lru_cache(maxsize=16)
+def _without_secrets(text: str) -> str:
+    """The text of an environment without secrets; jobs that end one after the other often have the same."""
+    from windlass.jobs.kept_environment import without_secrets  # noqa: PLC0415 - at the first end of a job
+
+    return _environment_text(without_secrets(json.loads(text)))
 
 
 def _spec_of(state: JobState) -> str:

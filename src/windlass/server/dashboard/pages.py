@@ -19,7 +19,9 @@ from windlass.server.dashboard.lost_work import StepRecord, losses
 from windlass.server.dashboard.node_history import read_node_history
 from windlass.server.dashboard.node_use import node_use
 from windlass.server.dashboard.overview import RECENT_MS, overview
+from windlass.server.dashboard.rerun_environment import read_rerun_environment
 from windlass.server.dashboard.simulation import Simulation
+from windlass.server.dashboard.slowness import slowness
 from windlass.server.dashboard.time_axis import time_axis
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.rerun import rerun_request
@@ -75,6 +77,8 @@ class PageViews:
             "node": self._node,
             "findings": self._find_causes,
             "checkpoints": self._checkpoints,
+            "rerun": self._rerun_environment,
+            "slowness": self._slowness,
         }
         if name:
             return partial(of_one[view], name, filters) if view in of_one else None
@@ -141,6 +145,18 @@ class PageViews:
         saved = None if found["is_remote"] or found["trouble"] else complete
         return {**found, "losses": losses(details["transitions"], await self._steps(details["id"]), saved)}
 
+    async def _rerun_environment(self, name: str, _filters: Filters) -> Json:
+        found = read_rerun_environment(self._paths, (await self._service.lookup.ids(name))[0])
+        return {
+            "is_kept": found.variables is not None,
+            "filled": found.filled,
+            "missing": found.missing,
+            "checkpoints": found.checkpoints,
+        }
+
+    async def _slowness(self, name: str, _filters: Filters) -> Json:
+        return {"causes": slowness(await self._service.job(name))}
+
     async def _steps(self, job_id: str) -> StepRecord:
         """Recorded steps; none if the controller records no telemetry."""
         try:
@@ -171,7 +187,8 @@ class PageViews:
             return await self._actions.set_priority(name, _priority(body.get("priority")))
         if verb == "rerun":
             state = await self._service.lookup.state((await self._service.lookup.ids(name))[0])
-            return {"ids": await self._actions.submit(rerun_request(state))}
+            environment = read_rerun_environment(self._paths, state.id)
+            return {"ids": await self._actions.submit(rerun_request(state, environment.variables))}
         verbs = ", ".join((*JOB_ACTIONS, "priority", "rerun"))
         raise ApiError(ErrorCode.BAD_REQUEST, f"there is no action {verb[:40]!r}", f"use one of {verbs}")
 

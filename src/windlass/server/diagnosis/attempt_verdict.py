@@ -8,7 +8,7 @@ from dataclasses import replace
 from windlass.core.model.diagnosed_cause import MAX_EQUAL_FAILURES, DiagnosedCause, clip_text, node_to_avoid
 from windlass.diagnose.diagnosis import Advice, CauseScope, Certainty, Diagnosis, RootCause
 from windlass.diagnose.failures.evidence import Evidence
-from windlass.diagnose.failures.secret_masks import mask_secrets
+from windlass.jobs.secret_masks import mask_secrets
 from windlass.server.diagnosis.evidence_request import EvidenceRequest, read_evidence
 from windlass.server.diagnosis.repeated_failure import RepeatedFailure
 

@@ -14,7 +14,7 @@ import msgspec
 
 from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.diagnose.diagnosis import Diagnosis
-from windlass.diagnose.failures.secret_masks import mask_secrets
+from windlass.jobs.secret_masks import mask_secrets
 from windlass.server.diagnosis.evidence_request import EvidenceRequest
 
 _WORKER = ("-m", "windlass.server.diagnosis.worker")

@@ -8,19 +8,21 @@ export class Attempts {
     this.table = new Table([
       ["Attempt", (row) => String(row.attempt), { num: true }], ["Ranks", (row) => String(row.ranks), { num: true }],
       ["Nodes", (row) => row.nodes.join(", ")], ["Compared with the one before", (row) => row.change],
+      ["Changed definition", (row) => row.defined],
       ["Ended by", (row) => row.end],
     ], (row) => row.attempt, "Attempts");
     this.element = section("attempts", "Attempts", this.table.withButton("attempts"));
   }
 
   update(job) {
-    const rows = attemptsOf(job.tasks);
+    const rows = attemptsOf(job.tasks, job.transitions);
     this.element.hidden = rows.length < 2;
     this.table.update(rows);
   }
 }
 
-export function attemptsOf(tasks) {
+// `transitions`: the history of the job, in which each start begins an attempt.
+export function attemptsOf(tasks, transitions = []) {
   const found = new Map();
   for (const task of tasks) found.set(task.generation, [...(found.get(task.generation) ?? []), task]);
   const rows = [...found].sort(([a], [b]) => a - b).map(([attempt, all]) => {
@@ -28,7 +30,15 @@ export function attemptsOf(tasks) {
     const how = broken && (broken.detail || (broken.signal ? `signal ${broken.signal}` : `exit code ${broken.code}`));
     return { attempt, ranks: all.length, nodes: [...new Set(all.map((task) => task.node))], end: broken ? `rank ${broken.rank} on ${broken.node}: ${how}` : "" };
   });
-  return rows.map((row, index) => ({ ...row, change: index ? difference(rows[index - 1], row) : "" }));
+  const starts = transitions.filter((each) => each.event === "Started").map((each) => each.at);
+  return rows.map((row, index) => ({ ...row, change: index ? difference(rows[index - 1], row) : "",
+    defined: index ? changesBetween(transitions, starts[index - 1], starts[index]) : "" }));
+}
+
+// Changes of the definition between two starts.
+function changesBetween(transitions, from, to) {
+  const found = transitions.filter((each) => each.event === "Changed" && each.at >= from && (to === undefined || each.at <= to));
+  return found.map((each) => each.message).join("; ") || "none";
 }
 
 function difference(before, after) {

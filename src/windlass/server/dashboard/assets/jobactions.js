@@ -1,12 +1,11 @@
 // Buttons that change a job, each after a question.
-import { act } from "./client.js";
+import { act, get } from "./client.js";
 import { encodeId, h } from "./dom.js";
 
 const DETAILS = {
   cancel: "Its processes end after their grace period. This cannot be undone.",
   suspend: "Its processes end, and it waits until it is resumed.",
   resume: "It goes back into the queue.",
-  rerun: "A new job with the same definition starts from the beginning. It has the daemon's environment: that of the shell which submitted the job is not kept.",
   priority: "Jobs with a higher number go first. A job that holds nodes can only be given a lower one.",
 };
 const NAMES = { cancel: "Cancel", suspend: "Suspend", resume: "Resume", rerun: "Run again", priority: "Priority" };
@@ -26,9 +25,21 @@ function verbsOf(job) {
 
 async function change(verb, job, page) {
   const input = verb === "priority" ? h("input", { type: "number", step: "1", "aria-label": "Priority", value: String(job.priority) }) : null;
-  const answer = await page.confirm(`${NAMES[verb]}: ${job.id}?`, DETAILS[verb], verb === "priority" ? "Change" : NAMES[verb], input);
+  const detail = verb === "rerun" ? rerunDetail(await get(`/api/rerun/${encodeId(job.id)}`)) : DETAILS[verb];
+  const answer = await page.confirm(`${NAMES[verb]}: ${job.id}?`, detail, verb === "priority" ? "Change" : NAMES[verb], input);
   if (answer === false) return;
   const done = await act(verb, job.id, verb === "priority" ? { priority: Number(answer) } : {});
   if (verb === "rerun") await page.go(`/jobs/${encodeId(done.ids[0])}`);
   else await page.refresh();
+}
+
+// What a second run takes over from the first. `found`: its environment.
+function rerunDetail(found) {
+  const begins = found.checkpoints ? `It goes on from the checkpoints in ${found.checkpoints}, which its environment names.` : "It starts from the beginning.";
+  if (!found.is_kept) return `A new job has the same definition. ${begins} It has the daemon's environment: that of the first run is not known.`;
+  const secrets = [
+    found.filled.length ? `Values of ${found.filled.join(", ")} are the daemon's.` : "",
+    found.missing.length ? `It lacks ${found.missing.join(", ")}: values that may be secrets are not kept after the end. To set them, submit it from the command line.` : "",
+  ];
+  return ["A new job has the same definition and environment.", begins, ...secrets].filter(Boolean).join(" ");
 }

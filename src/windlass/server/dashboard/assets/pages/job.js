@@ -1,6 +1,7 @@
 import { LineChart } from "../chart.js";
 import { Attempts } from "../attempts.js";
 import { Checkpoints } from "../checkpoints.js";
+import { Definition } from "../definition.js";
 import { empty, encodeId, facts, h, jobLink, section, stateOf } from "../dom.js";
 import { explanationOf } from "../explanation.js";
 import { Findings } from "../findings.js";
@@ -8,6 +9,7 @@ import { amount, clock, count, duration, gang, measured } from "../format.js";
 import { actionButtons } from "../jobactions.js";
 import { HeatMap } from "../heatmap.js";
 import { LogView } from "../logview.js";
+import { Slowness } from "../slowness.js";
 import { WhatIf } from "../whatif.js";
 import { Table } from "../table.js";
 
@@ -33,9 +35,10 @@ export function create({ get, about, argument: id, confirm, refresh, go }) {
   const ranksSection = section("ranks", "Ranks", ranks.withButton("ranks"));
   const log = new LogView(id, get);
   const logSection = section("output", "Output", log.element);
-  const definition = section("definition", "Definition", h("details", {}, h("summary", {}, "Show all fields"), h("pre", { class: "scroll", tabindex: "0" })));
-  const parts = [findings.element, why, supposed.element, measuredSection, heatSection, ranksSection, logSection, life, attempts.element,
-    checkpoints.element, definition];
+  const definition = new Definition(id, get);
+  const slowness = new Slowness(id, get);
+  const parts = [findings.element, why, supposed.element, slowness.element, measuredSection, heatSection, ranksSection, logSection, life, attempts.element,
+    checkpoints.element, definition.element];
   return {
     elements: [head, summary, ...parts],
     close: () => log.close(),
@@ -46,12 +49,11 @@ export function create({ get, about, argument: id, confirm, refresh, go }) {
       const actions = about.may_act ? actionButtons(job, { confirm, refresh, go }) : [];
       head.replaceChildren(h("div", {}, h("h1", {}, job.id), stateOf(job)), h("div", { class: "tools" }, actions));
       summary.replaceChildren(...summarize(job));
-      for (const each of [life, logSection, definition]) each.hidden = false;
+      for (const each of [life, logSection]) each.hidden = false;
       life.replaceChildren(life.firstChild, ...lifeOf(job));
-      definition.querySelector("pre").textContent = JSON.stringify(job.spec, null, 2);
       attempts.update(job);
       showRanks(job);
-      await Promise.all([showWhy(job), showMetrics(), findings.update(job), checkpoints.update(job)]);
+      await Promise.all([showWhy(job), showMetrics(), findings.update(job), checkpoints.update(job), slowness.update(job), definition.update(job)]);
     },
   };
 

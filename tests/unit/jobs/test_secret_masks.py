@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.diagnose.failures.secret_masks import mask_secrets
+from windlass.jobs.secret_masks import mask_secrets
 
 SECRETS = {
     "token hf_AbCdEfGhIjKlMnOp refused": "hf_AbCdEfGhIjKlMnOp",
