@@ -1,4 +1,4 @@
-"""What is kept of an environment after the end of its job: everything but values that may be secrets."""
+"""Variables kept after the end of a job: all but those whose values may be secrets."""
 
 import pytest
 

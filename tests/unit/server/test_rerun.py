@@ -45,7 +45,8 @@ def test_it_has_the_environment_of_the_first_run_and_present_secrets() -> None:
     kept = without_secrets({"PATH": "/opt/torch/bin", "HF_TOKEN": "old", "WANDB_KEY": "gone"})
     found = rerun_environment(kept, {"PATH": "/bin", "HF_TOKEN": "new"})
     assert found == RerunEnvironment({"PATH": "/opt/torch/bin", "HF_TOKEN": "new"}, ("HF_TOKEN",), ("WANDB_KEY",))
-    assert rerun_request(ended(Job("digits", (Role(command=("true",)),))), found.variables).environment == found.variables
+    state = ended(Job("digits", (Role(command=("true",)),)))
+    assert rerun_request(state, found.variables).environment == found.variables
 
 
 @pytest.mark.parametrize("kept", [None, {}, {"WINDLASS_CHECKPOINTS": "/kept"}], ids=["none", "empty", "a place alone"])

@@ -12,8 +12,8 @@ from windlass.diagnose.failures.divergent_operations import Divergence
 from windlass.diagnose.failures.evidence import Fact
 from windlass.diagnose.failures.failure_rules import FailureRule, RuleRole, load_rules, xid_actions
 from windlass.diagnose.failures.laggard import TIMEOUTS, Laggard
-from windlass.jobs.secret_masks import mask_secrets
 from windlass.diagnose.failures.verdict_texts import fill_text
+from windlass.jobs.secret_masks import mask_secrets
 
 _DIVERGENT = "nccl-divergent-collectives"
 _STALLED = "nccl-transport-stalled"

@@ -13,6 +13,7 @@ from windlass.controller.controller import Controller
 from windlass.core.model.status import CANCELLED
 from windlass.server.actions import JOB_ACTIONS, Actions
 from windlass.server.dashboard.findings import JobFindings
+from windlass.server.dashboard.gpu_types import gpu_types
 from windlass.server.dashboard.job_checkpoints import read_checkpoints
 from windlass.server.dashboard.log_view import read_log
 from windlass.server.dashboard.lost_work import StepRecord, losses
@@ -65,6 +66,7 @@ class PageViews:
             "node_use": self._node_use,
             "nodes": self._nodes,
             "share": self._share,
+            "choices": self._choices,
             "history": partial(self._history, filters),
             "course": partial(self._course, CLUSTER, filters),
         }
@@ -116,6 +118,11 @@ class PageViews:
 
     async def _share(self) -> Json:
         return self._service.scheduler.shares()
+
+    async def _choices(self) -> Json:
+        """Values that a job may ask for instead: types of GPUs, and queues."""
+        snapshot = self._controller.snapshot()
+        return {"gpu_types": gpu_types(snapshot), "queues": sorted(snapshot.queues)}
 
     async def _history(self, filters: Filters) -> Json:
         rows = await self._service.history(

@@ -1,4 +1,4 @@
-"""What slows a job, by the times of its ranks' phases: the causes of `windlass doctor slow` that matter. Pure."""
+"""Causes of a slow job by the times of its ranks' phases: those of `windlass doctor slow` that matter. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What slows a job, as its page shows it."""
+"""Causes of a slow job, as its page shows them."""
 
 from typing import Any
 
