@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from windlass.diagnose.diagnosis import Diagnosis
 from windlass.diagnose.failures.candidate_order import rank_candidates
@@ -13,12 +12,10 @@ from windlass.diagnose.failures.divergent_operations import find_divergence, is_
 from windlass.diagnose.failures.evidence import Evidence, LogSource
 from windlass.diagnose.failures.failure_rules import load_rules
 from windlass.diagnose.failures.laggard import TIMEOUTS, find_laggard
-from windlass.diagnose.failures.log_scan import LogFindings, scan_log
+from windlass.diagnose.failures.log_scan import LogFindings
+from windlass.diagnose.failures.parallel_scan import scan_logs
 from windlass.diagnose.failures.source_labels import label_source
 from windlass.diagnose.failures.verdict import build_verdict
-
-_THREADS = 2
-"""The matching of lines runs outside the interpreter's lock."""
 
 
 def diagnose(
@@ -30,7 +27,7 @@ def diagnose(
     """
     # 1. Read all logs of the latest attempt, and find the lines that fire a rule.
     rules = load_rules()
-    logs = _scan(latest_attempt(evidence.logs), report_bytes)
+    logs = scan_logs(latest_attempt(evidence.logs), report_bytes)
     # 2. Put the facts of all logs on one clock, and add those of other analyses.
     facts = [*aligned_facts(logs), *((fact, 0) for fact in evidence.facts if fact.rule in rules)]
     # 3. Keep the rules whose conditions hold, and order them: causes before what follows from them.
@@ -52,13 +49,6 @@ def latest_attempt(sources: Sequence[LogSource]) -> list[LogSource]:
     attempts = [label_source(source).attempt for source in sources]
     latest = max((attempt for attempt in attempts if attempt is not None), default=None)
     return [source for source, attempt in zip(sources, attempts, strict=True) if attempt in (None, latest)]
-
-
-def _scan(sources: Sequence[LogSource], report_bytes: Callable[[int], object]) -> list[LogFindings]:
-    if len(sources) < 2:
-        return [scan_log(source, report_bytes) for source in sources]
-    with ThreadPoolExecutor(_THREADS) as threads:
-        return list(threads.map(lambda source: scan_log(source, report_bytes), sources))
 
 
 def _gaps(log: LogFindings) -> list[str]:

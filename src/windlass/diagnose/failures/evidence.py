@@ -26,6 +26,8 @@ class LogSource:
     """Whether nothing is missing between the start and the end of the log. Only then is an absent message evidence."""
     is_trusted: bool = False
     """Whether only the kernel, the node or the backend writes it. Into any other log a program can print any line."""
+    size: int = 0
+    """Bytes of a file that any process can open; 0 for all other sources."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def find_logs(paths: Sequence[str]) -> list[LogSource]:
     Raises `NoSuchLogError` for a path that does not exist or cannot be opened.
     """
     found = dict.fromkeys(name for path in paths for name in _expand(path))
-    return [LogSource(name, partial(_open, name)) for name in found]
+    return [LogSource(name, partial(_open, name), size=_size(name)) for name in found]
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -67,6 +67,12 @@ def _files_below(folder: Path) -> Iterator[str]:
             path = Path(place, name)
             if path.is_file() and not path.is_symlink():
                 yield str(path)
+
+
+def _size(name: str) -> int:
+    """Bytes of a regular file; 0 for pipes and standard input, which only this process can read."""
+    path = Path(name)
+    return path.stat().st_size if name != STANDARD_INPUT and path.is_file() else 0
 
 
 def _natural(name: str) -> tuple[tuple[int, str], ...]:
