@@ -30,6 +30,8 @@ class Cluster:
         self.found: list[Pod] = []
         self.launched: list[Pod] = []
         self.logs: dict[str, bytes | Exception] = {}
+        self.troubles: list[Exception] = []
+        """Errors that the first requests for logs raise."""
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.jobs = SimpleNamespace(get=self.gangs.get)
         self.external = SimpleNamespace(get=lambda _: self.external_gang)
@@ -47,6 +49,8 @@ class Cluster:
     @asynccontextmanager
     async def _stream(self, path: str, params: dict[str, str], _silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
         self.asked.append((path, params))
+        if self.troubles:
+            raise self.troubles.pop(0)
         log = self.logs.get(path.split("/")[-2], ApiError(404, "NotFound", "pods not found"))
         if isinstance(log, Exception):
             raise log

@@ -10,6 +10,7 @@ import pytest
 from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
 from windlass.backends.port import Changes, Transition
 from windlass.core.model.status import Failure, FailureClass, Phase, Target
+from windlass.server.operator.history import recorder as recorder_module
 from windlass.server.operator.history.entries import HistoryEntry
 from windlass.server.operator.history.recorder import HistoryRecorder
 
@@ -31,6 +32,11 @@ class Notes:
 @pytest.fixture
 def notes() -> Notes:
     return Notes()
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "_RETRY_PAUSES_S", (0.0, 0.0))
 
 
 @pytest.fixture
@@ -126,19 +132,37 @@ def test_a_state_that_could_not_be_committed_is_not_recorded(cluster, notes, sta
 
 
 @pytest.mark.parametrize(
-    ("trouble", "message"),
+    ("trouble", "message", "asked"),
     [
-        (ApiError(404, "NotFound", "no"), "the pod was gone before its log could be read"),
-        (ApiError(500, "", "kubelet is away"), "its log could not be read: kubelet is away"),
-        (Unreachable("no connection"), "its log could not be read: no connection"),
+        (ApiError(404, "NotFound", "no pod"), "its log could not be read: no pod", 3),
+        (ApiError(500, "", "kubelet is away"), "its log could not be read: kubelet is away", 3),
+        (Unreachable("no connection"), "its log could not be read: no connection", 1),
     ],
 )
-def test_an_unreadable_log_has_a_reason(cluster, notes, state, pod, turn, trouble, message):
+def test_an_unreadable_log_has_a_reason(cluster, notes, state, pod, turn, trouble, message, asked):
     cluster.add(state())
     cluster.found = [pod("master", 0, code=0)]
     cluster.logs["digits-master-0"] = trouble
     turn((state(succeeded_members=1), as_it_is))
-    assert notes.logs == {0: message}
+    assert (notes.logs, len(cluster.asked)) == ({0: message}, asked)
+
+
+def test_the_log_of_a_pod_that_is_gone_is_not_asked_for_again(cluster, notes, state, pod, turn):
+    cluster.add(state())
+    cluster.found = [pod("master", 0, code=0)]
+    cluster.pods.get = lambda *_: None  # the watch has seen its deletion since
+    turn((state(succeeded_members=1), as_it_is))
+    assert len(cluster.asked) == 1
+    assert notes.logs == {0: "the pod was gone before its log could be read"}
+
+
+def test_a_log_is_read_from_a_kubelet_that_knows_its_pods_a_little_later(cluster, notes, state, pod, turn):
+    cluster.add(state())
+    cluster.found = [pod("master", 0, code=0)]
+    cluster.troubles = [ApiError(404, "NotFound", "no pod")]
+    cluster.logs["digits-master-0"] = b"loss 0.1\n"
+    turn((state(succeeded_members=1), as_it_is))
+    assert notes.logs == {0: "loss 0.1\n"}
 
 
 @pytest.mark.parametrize(("lines", "is_all"), [(20_000, True), (200_000, False)])

@@ -15,7 +15,6 @@ from functools import partial
 from windlass.backends.errors import BackendError
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.api_errors import ApiError
-from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.pod_log import LogStart, read_log_end, read_log_start
 from windlass.backends.port import Changes
@@ -42,6 +41,8 @@ _MAX_KEPT_START_BYTES = 32 << 20
 """Bytes of the starts of logs that are kept for diagnoses, of all jobs together."""
 _LOG_TIMEOUT_S = 10.0
 """A kubelet that does not answer within this time may be gone."""
+_RETRY_PAUSES_S = (0.5, 2.0, 5.0)
+"""Seconds between requests for a log that were answered with an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ class HistoryRecorder(Observer):
 
     async def _record_log(self, state: JobState, task: PodTask, pod: Pod, max_bytes: int) -> None:
         async with self._room:
-            text, missing = await _read_last_lines(self._backend.connection, pod, max_bytes)
+            text, missing = await _read_last_lines(self._backend, pod, max_bytes)
             is_cut = not missing and not _is_whole(text, max_bytes)
             if is_cut and self._keeps_starts and _is_to_be_diagnosed(state.status):
                 await self._keep_start(state.id, task, pod, _max_start_bytes(state.job.members))
@@ -199,16 +200,27 @@ def _adds_verdict(status: Status) -> bool:
     )
 
 
-async def _read_last_lines(connection: Connection, pod: Pod, max_bytes: int) -> tuple[str, str]:
-    """The last lines of a pod's log from the API server, and the reason why there are none, empty if there are."""
+async def _read_last_lines(backend: KubernetesBackend, pod: Pod, max_bytes: int) -> tuple[str, str]:
+    """The last lines of a pod's log from the API server, and the reason why there are none, empty if there are.
+
+    An answer with an error is asked again while the pod exists: a kubelet that has just started does not know its pods.
+    """
     about = pod.metadata
     options = {"container": choose_container(pod), "tailLines": str(_LOG_LINES)}
-    try:
-        body = await read_log_end(connection, about.namespace, about.name, options, max_bytes, _LOG_TIMEOUT_S)
-    except ApiError as error:
-        if error.is_missing:
-            return "", "the pod was gone before its log could be read"
-        return "", f"its log could not be read: {error}"
-    except BackendError as error:
-        return "", f"its log could not be read: {error}"
-    return body.decode("utf-8", "replace"), ""
+    missing = ""
+    for pause in (*_RETRY_PAUSES_S, 0.0):
+        try:
+            body = await read_log_end(
+                backend.connection, about.namespace, about.name, options, max_bytes, _LOG_TIMEOUT_S
+            )
+        except ApiError as error:
+            known = backend.pods.get(about.namespace, about.name)
+            if error.is_missing and (known is None or known.metadata.uid != about.uid):
+                return "", "the pod was gone before its log could be read"
+            missing = f"its log could not be read: {error}"
+        except BackendError as error:
+            return "", f"its log could not be read: {error}"
+        else:
+            return body.decode("utf-8", "replace"), ""
+        await asyncio.sleep(pause)
+    return "", missing
