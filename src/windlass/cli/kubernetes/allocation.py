@@ -14,6 +14,7 @@ from windlass.cli.kubernetes.run import prepare_objects
 from windlass.cli.kubernetes.submission import SubmitRequest
 from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.screen import Screen
+from windlass.core.lifecycle.events import Diagnosed
 from windlass.jobs.description.options import RunOptions
 from windlass.server.errors import ApiError, ErrorCode
 
@@ -62,6 +63,8 @@ def _wait(cluster: ClusterClient, job_id: str, interrupts: Interrupts, screen: S
                     return dict(event["job"])
                 elif event.get("after") == "Running":
                     return cluster.job(job_id)
+                elif event.get("event") == Diagnosed.__name__:
+                    screen.say(job_messages.diagnosis_line(job_id, event["message"]))
             if interrupts.count > handled:
                 handled = interrupts.count
                 _cancel(cluster, job_id, interrupts.names[-1])

@@ -16,7 +16,10 @@ from windlass.backends.kubernetes.client.resources import Resource
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.cli.kubernetes.operator_client import OperatorClient
+from windlass.core.lifecycle.events import Diagnosed
 from windlass.core.model.status import CANCELLED, TERMINAL, JobState, Phase
+from windlass.jobs.kubernetes.status.conditions import Conditions, conditions_of
+from windlass.jobs.kubernetes.status.diagnosis_condition import DIAGNOSED, diagnosis_message
 from windlass.server import views
 from windlass.server.errors import ApiError
 
@@ -35,6 +38,10 @@ class ReportedState:
     ended: bool = False
     verdict: tuple[object, object] = ("", 0)
     """Reason and queue position of the last "verdict" event."""
+    diagnosed: int = 0
+    """The newest attempt whose verdict was emitted."""
+    wait_verdict: str = ""
+    """The last emitted verdict on what the job waits for."""
 
 
 class JobEvents:
@@ -111,6 +118,7 @@ class JobEvents:
             return
         state = job.state()
         self._events += new_events(reported, state)
+        self._events += new_diagnoses(reported, state, conditions_of(dict(job.manifest)))
         if state.status.phase is Phase.QUEUED:
             self._waiting[job.id] = state
         else:
@@ -162,6 +170,20 @@ def new_events(reported: ReportedState, state: JobState) -> Iterator[Json]:
     if status.phase is not before:
         yield _transition(state, before, status.phase, status.message)
     reported.phase = status.phase
+
+
+def new_diagnoses(reported: ReportedState, state: JobState, conditions: Conditions) -> Iterator[Json]:
+    """Yields the verdict that the condition Diagnosed of a job shows, if it is a new one; an end has its own line."""
+    message = next((str(each.get("message")) for each in conditions if each.get("type") == DIAGNOSED), "")
+    status = state.status
+    if not message or status.phase in TERMINAL:
+        return
+    if (cause := status.diagnosis) is not None and message == diagnosis_message(cause):
+        is_new, reported.diagnosed = cause.generation > reported.diagnosed, cause.generation
+    else:
+        is_new, reported.wait_verdict = message != reported.wait_verdict, message
+    if is_new:
+        yield {**_transition(state, status.phase, status.phase, message), "event": Diagnosed.__name__}
 
 
 def _transition(state: JobState, before: Phase, after: Phase, message: str) -> Json:

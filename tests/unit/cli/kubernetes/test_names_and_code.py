@@ -2,6 +2,7 @@
 
 import itertools
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -9,15 +10,17 @@ from windlass.cli.config_file import Config, configured
 from windlass.cli.errors import UsageError
 from windlass.cli.kubernetes import code_folder
 from windlass.cli.kubernetes.code_folder import pack_folder
-from windlass.cli.kubernetes.job_events import ReportedState, new_events
+from windlass.cli.kubernetes.job_events import ReportedState, new_diagnoses, new_events
 from windlass.cli.kubernetes.job_names import JobName, parse_job_name
 from windlass.cli.kubernetes.operator_client import query_path
 from windlass.cli.kubernetes.pod_exec import read_exit_code
 from windlass.cli.kubernetes.training_jobs import build_training_jobs
+from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.job import Dependency, Job, Role
 from windlass.core.model.status import JobState, Phase, Status
 from windlass.jobs.description.submission import Submission
 from windlass.jobs.errors import InputError
+from windlass.jobs.kubernetes.status.diagnosis_condition import diagnosis_condition
 
 
 @pytest.mark.parametrize(
@@ -269,6 +272,36 @@ def test_a_missed_restart_is_emitted():
     lives = Status(Phase.RUNNING, generation=1), Status(Phase.RUNNING, generation=2)
 
     assert steps(*lives) == ["Admitted", "Running", "Restarting", "Admitted", "Running"]
+
+
+IMAGE = DiagnosedCause(1, "The image cannot be pulled", "image-pull")
+CLAIM = DiagnosedCause(1, "A claim is not bound", "volume-claim")
+WAITING = Status(Phase.ADMITTED, generation=1)
+
+
+def told(*looks):
+    """Returns the verdicts that are emitted on an object with these states and verdicts on its wait."""
+    seen, job, found = ReportedState(), Job("digits", (Role(command=("true",)),)), []
+    for status, wait in looks:
+        condition = diagnosis_condition(status, wait)
+        found += new_diagnoses(seen, JobState("team/digits", 1, job, status), (condition,) if condition else ())
+    assert all((event["type"], event["event"]) == ("transition", "Diagnosed") for event in found)
+    return [event["message"] for event in found]
+
+
+def test_a_verdict_on_a_wait_is_emitted_once_and_again_when_it_changes():
+    image, claim = "attempt 1 waits: The image cannot be pulled", "attempt 1 waits: A claim is not bound"
+    assert told((WAITING, None), (WAITING, IMAGE), (WAITING, None), (WAITING, IMAGE)) == [image]
+    assert told((WAITING, IMAGE), (WAITING, CLAIM), (WAITING, IMAGE)) == [image, claim, image]
+
+
+def test_a_verdict_on_an_attempt_is_emitted_once_and_not_at_the_end_of_the_job():
+    failed = Status(Phase.RESTARTING, generation=1, diagnosis=DiagnosedCause(1, "A rank was killed", "signal-9"))
+    waits = replace(failed, phase=Phase.ADMITTED, generation=2)
+    second = DiagnosedCause(2, "The image cannot be pulled", "image-pull")
+    expected = ["attempt 1: A rank was killed", "attempt 2 waits: The image cannot be pulled"]
+    assert told((failed, None), (waits, None), (waits, second), (waits, None)) == expected
+    assert told((replace(failed, phase=Phase.FAILED), None)) == []
 
 
 # --- commands in pods ---------------------------------------------------------------------------------------
