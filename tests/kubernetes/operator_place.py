@@ -6,7 +6,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,6 +61,8 @@ class OperatorPlace:
     authority: ssl.SSLContext
     """Context that accepts the certificate of that port."""
     troubles: list[str] = field(default_factory=list)
+    successor: Callable[[], Awaitable[OperatorPlace]] | None = None
+    """Stops this operator and starts another one, which leads from then on."""
 
     async def submit(self, name: str, behaviour: Behaviour = Behaviour.RUN, gpus: int = 1, replicas: int = 1) -> None:
         role = Role(replicas=replicas, resources={"gpu": gpus}, command=(behaviour.value,), image="example.com/job:1")
@@ -137,40 +139,61 @@ async def leading(
         await kubelets.add_nodes(["n1", "n2"], gpus=gpus)
         if prepare is not None:
             await prepare(api, kubelets)
-        calls = listen("127.0.0.1", 0)
-        agents = calls.getsockname()[1]
-        certificate, key = make_certificate([wire.CONTROLLER_NAME], datetime.now(UTC))
-        kinds = Settings(agent_endpoint=f"127.0.0.1:{agents}", agent_authority=certificate.decode())
-        backend = BackendSettings(kinds, AgentSettings(key), image_pull_timeout=image_pull_timeout)
-        world = KubernetesBackend(connection, _now, backend, troubles.append)
-        endpoints = Endpoints(metrics, history, settings)
-        listener = listen("127.0.0.1", 0)
-        port = listener.getsockname()[1]
-        tasks = [asyncio.create_task(endpoints.serve(listener))]
-        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
-            known = asyncio.Event()
-            tasks.append(asyncio.create_task(watch_all(world, await served_kinds(connection), known.set)))
-            try:
-                await asyncio.wait_for(known.wait(), strays.TIMEOUT_S)
-                recovery = world.recover()
-                controller = Controller(recovery, world.finished, refuses=False)
-                observers = endpoints.lead(controller, world, recovery.states)
-                endpoints.unready = ""
-                tasks.append(asyncio.create_task(run(controller, world, observers, on_trouble=endpoints.complain)))
-                if reasons:
-                    tasks.append(asyncio.create_task(write_reasons(controller, world)))
-                tasks.append(
-                    asyncio.create_task(agent_server.serve(calls, world.agents, server_context(certificate, key)))
-                )
-                authority = ssl.create_default_context(cadata=certificate.decode())
-                yield OperatorPlace(api, kubelets, endpoints, world, session, port, agents, authority, troubles)
-            finally:
-                await endpoints.follow()
-                for task in reversed(tasks):
-                    await cancel_task(task)
-                await world.close()
-            if after is not None:
-                await after(api, kubelets)
+        async with AsyncExitStack() as operators:
+
+            async def lead() -> OperatorPlace:
+                await operators.aclose()
+                endpoints = Endpoints(metrics, history, settings)
+                begun = _operator(api, kubelets, connection, endpoints, troubles, reasons, image_pull_timeout)
+                place = await operators.enter_async_context(begun)
+                place.successor = lead
+                return place
+
+            yield await lead()
+        if after is not None:
+            await after(api, kubelets)
+
+
+@asynccontextmanager
+async def _operator(
+    api: Api,
+    kubelets: FakeKubelets,
+    connection: Connection,
+    endpoints: Endpoints,
+    troubles: list[str],
+    reasons: bool,
+    image_pull_timeout: int,
+) -> AsyncIterator[OperatorPlace]:
+    """A leader, from the first list of its watches to the end of its term."""
+    calls = listen("127.0.0.1", 0)
+    agents = calls.getsockname()[1]
+    certificate, key = make_certificate([wire.CONTROLLER_NAME], datetime.now(UTC))
+    kinds = Settings(agent_endpoint=f"127.0.0.1:{agents}", agent_authority=certificate.decode())
+    backend = BackendSettings(kinds, AgentSettings(key), image_pull_timeout=image_pull_timeout)
+    world = KubernetesBackend(connection, _now, backend, troubles.append)
+    listener = listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    tasks = [asyncio.create_task(endpoints.serve(listener))]
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        known = asyncio.Event()
+        tasks.append(asyncio.create_task(watch_all(world, await served_kinds(connection), known.set)))
+        try:
+            await asyncio.wait_for(known.wait(), strays.TIMEOUT_S)
+            recovery = world.recover()
+            controller = Controller(recovery, world.finished, refuses=False)
+            observers = endpoints.lead(controller, world, recovery.states)
+            endpoints.unready = ""
+            tasks.append(asyncio.create_task(run(controller, world, observers, on_trouble=endpoints.complain)))
+            if reasons:
+                tasks.append(asyncio.create_task(write_reasons(controller, world)))
+            tasks.append(asyncio.create_task(agent_server.serve(calls, world.agents, server_context(certificate, key))))
+            authority = ssl.create_default_context(cadata=certificate.decode())
+            yield OperatorPlace(api, kubelets, endpoints, world, session, port, agents, authority, troubles)
+        finally:
+            await endpoints.follow()
+            for task in reversed(tasks):
+                await cancel_task(task)
+            await world.close()
 
 
 @asynccontextmanager

@@ -155,3 +155,35 @@ def test_a_job_that_waits_for_its_turn_has_no_verdict(tell: Callable[[Story], No
         assert (await place.get("/v1/jobs/next"))["wait_diagnosis"] is None
 
     tell(story)
+
+
+async def verdicts_of(place: OperatorPlace, kind: str, name: str) -> list[int]:
+    """Counts of the Events about the verdicts on a job."""
+    listed = (await place.api.get(f"/api/v1/namespaces/{NAMESPACE}/events"))["items"]
+    return [
+        each.get("count") or 1
+        for each in listed
+        if (each["reason"], each["involvedObject"]["name"]) == (f"{kind}Diagnosed", name)
+    ]
+
+
+def test_the_next_leader_keeps_the_verdicts_and_announces_none_again(tell: Callable[[Story], None]) -> None:
+    async def story(place: OperatorPlace) -> None:
+        await place.api.post(namespaced(PYTORCHJOBS), with_claim("held", "datasets"))
+        await place.submit("stuck", Behaviour.UNSTARTABLE)
+        shown = [await condition_of(place, "held", PYTORCHJOBS), await condition_of(place, "stuck")]
+        await event_with(place, "PyTorchJobDiagnosed", shown[0]["message"])
+        await event_with(place, "TrainingJobDiagnosed", shown[1]["message"])
+        assert place.successor is not None
+        place = await place.successor()
+        read = await place.until("/v1/jobs/stuck", lambda job: job["wait_diagnosis"])
+        assert (read["wait_diagnosis"]["rule"], read["wait_diagnosis"]["generation"]) == ("image-pull", 1)
+        await place.until("/v1/jobs/stuck", lambda job: (job["wait_diagnosis"] or {}).get("fix"))
+        await place.until("/v1/jobs/held", lambda job: (job["wait_diagnosis"] or {}).get("fix"))
+        await asyncio.sleep(3)  # the time of a write of a status
+        kept = [await condition_of(place, "held", PYTORCHJOBS), await condition_of(place, "stuck")]
+        assert kept == shown
+        assert await verdicts_of(place, "PyTorchJob", "held") == [1]
+        assert await verdicts_of(place, "TrainingJob", "stuck") == [1]
+
+    tell(story)

@@ -30,7 +30,7 @@ from windlass.server.operator.queries.app import QueryServer
 from windlass.server.operator.queries.authentication import Authenticator
 from windlass.server.operator.queries.authorization import Authorizer
 from windlass.server.operator.queries.leader_queries import LeaderQueries
-from windlass.server.operator.wait_diagnosis import WaitDiagnosis
+from windlass.server.operator.wait_diagnosis import WaitDiagnosis, withdraw_wait_verdicts
 from windlass.server.service import Service
 from windlass.server.telemetry_records.present_frames import present_frames
 from windlass.telemetry.exposition import render_frames
@@ -112,6 +112,8 @@ class Endpoints:
             self._diagnosis = (diagnosis, *cordon)
             self._waits = WaitDiagnosis(backend, diagnose_wait, self._settings.diagnoses_waits_after_s)
             self._waits.start()
+        else:
+            withdraw_wait_verdicts(backend)
         return [*observers, *self._diagnosis]
 
     def complain(self, trouble: str) -> None:

@@ -1,6 +1,7 @@
 """Diagnoses jobs that wait for longer than a short time, beside the controller's loop: a verdict without an end.
 
-A verdict on a wait is kept in memory and shown; it is no part of the job's state, and decides nothing.
+A verdict on a wait is kept in memory and shown; it is no part of the job's state, and decides nothing. A new leader
+reads it from the job's condition, and keeps it until it has seen and diagnosed the wait itself.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.status.job_waits import JobWait, WaitKind, job_wait
 from windlass.backends.kubernetes.status.pending_conditions import changes_materially
 from windlass.core.model.diagnosed_cause import DiagnosedCause
+from windlass.core.model.status import Phase
 from windlass.server.diagnosis.evidence_request import EvidenceRequest, LoggedText
 
 _ROUND_INTERVAL_S = 2.0
+_WAITING_PHASES = (Phase.CREATED, Phase.QUEUED, Phase.ADMITTED)
 _MAX_KNOWN_TEXTS = 512
 """Texts whose verdict is kept: jobs of one kind often wait for the same."""
 
@@ -27,7 +30,19 @@ class KnownWait:
 
     wait: JobWait
     since: float
-    is_diagnosed: bool = False
+    diagnosed: str | None = None
+    """Topic of the wait that was diagnosed."""
+
+    @property
+    def is_diagnosed(self) -> bool:
+        """Whether the obstacle is the one that was diagnosed, by its topic."""
+        return self.diagnosed == self.wait.topic
+
+    def follow(self, wait: JobWait, now: float) -> None:
+        """Takes what the job waits for at present. After a diagnosis, the time of another topic counts anew."""
+        was_diagnosed, self.wait = self.is_diagnosed, wait
+        if was_diagnosed and not self.is_diagnosed:
+            self.since = now
 
     def covers(self, other: JobWait) -> bool:
         """Tells whether another wait is the same one. A kubelet alternates between messages about one obstacle."""
@@ -52,6 +67,8 @@ class WaitDiagnosis:
         self._waits: dict[str, KnownWait] = {}
         self._verdicts: dict[str, DiagnosedCause] = {}
         """By text of a wait, the latest last; the attempt in it is that of whichever job was diagnosed."""
+        self._inherited: dict[str, float] = {}
+        """By job whose verdict is that of an earlier leader, and whose wait is not seen yet: since when it is known."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -90,11 +107,23 @@ class WaitDiagnosis:
         for gang in list(self._backend.jobs):
             wait, known = job_wait(gang), before.get(gang.id)
             is_same = wait is not None and known is not None and known.covers(wait)
-            if gang.notes.wait_verdict is not None and not is_same:
+            if gang.notes.wait_verdict is not None and not is_same and not self._is_inherited(gang, known, now):
                 self._backend.show_wait_verdict(gang, None)
             if wait is not None:
                 self._waits[gang.id] = _continued(known if is_same else None, wait, now)
                 gang.notes.last_wait = wait.generation, wait.text
+        self._inherited = {job_id: since for job_id, since in self._inherited.items() if job_id not in self._waits}
+
+    def _is_inherited(self, gang: Gang, known: KnownWait | None, now: float) -> bool:
+        """Tells whether the verdict of an earlier leader stays: the job may still wait, but is not seen to wait yet.
+
+        What a job waits for is known again once its pods were listed, created or planned.
+        """
+        verdict, life = gang.notes.wait_verdict, gang.status
+        attempt = life.generation if life.phase is Phase.ADMITTED else 0
+        is_possible = life.phase in _WAITING_PHASES and verdict is not None and verdict.generation == attempt
+        is_recent = now - self._inherited.setdefault(gang.id, now) < self._after_s
+        return known is None and is_possible and is_recent
 
     def _due(self, now: float) -> Iterator[tuple[Gang, KnownWait]]:
         for job_id, known in self._waits.items():
@@ -121,14 +150,25 @@ class WaitDiagnosis:
 
     def _tell(self, gang: Gang, known: KnownWait) -> None:
         """Shows the verdict, if it names a cause and the job still waits for the same."""
-        known.is_diagnosed = True
+        known.diagnosed = known.wait.topic
         found, wait = self._verdicts[self._text(gang, known.wait)], job_wait(gang)
-        if found.rule and wait is not None and known.covers(wait):
+        if wait is None or not known.covers(wait):
+            return
+        if found.rule:
             self._backend.show_wait_verdict(gang, replace(found, generation=wait.generation))
+        elif gang.notes.wait_verdict is not None:
+            self._backend.show_wait_verdict(gang, None)
 
 
 def _continued(known: KnownWait | None, wait: JobWait, now: float) -> KnownWait:
     if known is None:
         return KnownWait(wait, now)
-    known.wait = wait
+    known.follow(wait, now)
     return known
+
+
+def withdraw_wait_verdicts(backend: KubernetesBackend) -> None:
+    """Withdraws the verdicts of an earlier leader on waits, where this one diagnoses none."""
+    for gang in list(backend.jobs):
+        if gang.notes.wait_verdict is not None:
+            backend.show_wait_verdict(gang, None)

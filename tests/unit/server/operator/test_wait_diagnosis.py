@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from windlass.backends.kubernetes.gangs.gang import StatusNotes
 from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.status import Phase, Status
 from windlass.server.diagnosis.evidence_request import EvidenceRequest
-from windlass.server.operator.wait_diagnosis import WaitDiagnosis
+from windlass.server.operator.wait_diagnosis import WaitDiagnosis, withdraw_wait_verdicts
 
 AFTER_S = 30.0
 CLAIM = "there is no PersistentVolumeClaim datasets in namespace team; create it"
@@ -155,3 +156,47 @@ def test_the_last_wait_of_an_attempt_is_kept_for_its_verdict(jobs: Jobs) -> None
     gang.notes.creation_error = QUOTA
     look(jobs, Engine(), (0, as_it_is))
     assert gang.notes.last_wait == (2, f"FailedCreatePod: {QUOTA}")
+
+
+# --- the verdict that an earlier leader has shown -----------------------------------------------------------------
+
+SHOWN = DiagnosedCause(0, "A volume claim of the job is not bound", "volume-claim", "certain")
+
+
+def test_a_verdict_of_the_last_leader_stays_while_the_job_still_waits(jobs: Jobs) -> None:
+    jobs.add("digits", CLAIM).notes.wait_verdict = SHOWN
+    look(jobs, Engine(), (0, as_it_is), (2, as_it_is), (30, as_it_is), (60, as_it_is))
+    assert jobs.shown == [("digits", "volume-claim", 0)]
+
+
+def test_a_verdict_of_the_last_leader_stays_until_the_wait_is_seen(jobs: Jobs) -> None:
+    gang = jobs.add("digits", phase=Phase.ADMITTED, generation=2)
+    gang.notes.wait_verdict = replace(SHOWN, generation=2)
+
+    def refuse() -> None:
+        gang.notes.creation_error = QUOTA
+
+    look(jobs, Engine(), (0, as_it_is), (10, as_it_is), (12, refuse), (40, as_it_is), (42, as_it_is))
+    assert jobs.shown == [("digits", "quota-exceeded", 2)]
+
+
+@pytest.mark.parametrize(
+    ("status", "rounds", "why"),
+    [
+        (Status(phase=Phase.RUNNING, generation=2), 1, "the job runs"),
+        (Status(phase=Phase.ADMITTED, generation=3), 1, "the attempt that waited is over"),
+        (Status(phase=Phase.ADMITTED, generation=2), 2, "the wait is not seen"),
+    ],
+)
+def test_a_verdict_of_the_last_leader_is_withdrawn(jobs: Jobs, status: Status, rounds: int, why: str) -> None:
+    gang = jobs.add("digits")
+    gang.status, gang.notes.wait_verdict = status, replace(SHOWN, generation=2)
+    look(jobs, Engine(), *[(at, as_it_is) for at in (0, 30)[:rounds]])
+    assert jobs.shown == [("digits", "", -1)], why
+
+
+def test_a_leader_that_diagnoses_nothing_withdraws_the_verdicts_of_the_last_one(jobs: Jobs) -> None:
+    jobs.add("digits", CLAIM).notes.wait_verdict = SHOWN
+    jobs.add("other", CLAIM)
+    withdraw_wait_verdicts(jobs)  # type: ignore[arg-type]
+    assert jobs.shown == [("digits", "", -1)]

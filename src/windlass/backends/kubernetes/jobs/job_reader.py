@@ -31,6 +31,8 @@ from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.network_pods import NO_NODES
 from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.kubernetes.status.conditions import conditions_of
+from windlass.jobs.kubernetes.status.diagnosis_condition import read_wait_verdict
 from windlass.jobs.kubernetes.status.foreign_status import ContradictoryStatusError, has_ended
 from windlass.jobs.kubernetes.train_runtimes import NOT_FOUND
 
@@ -319,6 +321,7 @@ def _readable_text(gang: Gang, metadata: Manifest | None = None) -> str:
 def _gang(reference: ObjectReference, manifest: Manifest, parsed: ParsedJob, stored: Stored | None) -> Gang:
     gang = Gang(reference, parsed, parsed.job, stored.number if stored else 0, stored=stored)
     gang.notes.training = (manifest.get("status") or {}).get(TRAINING) or {}
+    gang.notes.wait_verdict = read_wait_verdict(conditions_of(dict(manifest)))
     gang.notes.announced = announced_topics(gang)
     version = version_of(manifest)
     gang.version = ObjectVersion(version, version, manifest["metadata"].get("generation"))

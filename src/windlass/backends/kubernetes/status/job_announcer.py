@@ -134,8 +134,10 @@ def announced_topics(gang: Gang) -> dict[str, str]:
 
     Of a job that waits the word is not known.
     """
-    conditions = _shown_conditions(gang)
-    holds = {each.topic: each.word for each in announcements(gang.parsed, gang.status, conditions)}
+    conditions, verdict = _shown_conditions(gang), gang.notes.wait_verdict
+    holds = {
+        each.topic: each.word for each in announcements(gang.parsed, gang.status, conditions, wait_verdict=verdict)
+    }
     return holds | ({QUEUED: ""} if is_true(conditions, QUEUED) else {})
 
 

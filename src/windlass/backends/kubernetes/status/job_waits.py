@@ -11,16 +11,22 @@ from typing import NamedTuple
 
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.gang import WAITING, Gang
-from windlass.backends.kubernetes.status.member_waits import MemberWait, member_wait
+from windlass.backends.kubernetes.status.member_waits import MemberWait, member_wait, pods_without_image
 from windlass.core.model.reasons import PERMANENT_REASONS
 from windlass.core.model.status import Phase
 
 NOT_CREATED = "FailedCreatePod"
 """Word of a job whose pods or dependent objects cannot be created."""
-_CONTAINER_REASONS = frozenset(
-    {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CrashLoopBackOff"}
-)
-"""Source: k8s.io/kubernetes v1.36, pkg/kubelet/container/sync_result.go and pkg/kubelet/kuberuntime."""
+_CONTAINER_TOPICS = {
+    "CreateContainerConfigError": "configuration",
+    "CreateContainerError": "creation",
+    "RunContainerError": "program",
+    "CrashLoopBackOff": "program",
+}
+"""Topics by the reason of a container's wait.
+
+Source: k8s.io/kubernetes v1.36, pkg/kubelet/container/sync_result.go and pkg/kubelet/kuberuntime.
+"""
 
 
 class WaitKind(StrEnum):
@@ -37,11 +43,15 @@ class WaitKind(StrEnum):
 
 
 class JobWait(NamedTuple):
-    """An obstacle, as a line of evidence. `generation`: the attempt that waits; 0: none has been admitted."""
+    """An obstacle, as a line of evidence. `generation`: the attempt that waits; 0: none has been admitted.
+
+    `topic`: the subject of a wait for the start of pods; a kubelet alternates between messages about one topic.
+    """
 
     kind: WaitKind
     text: str
     generation: int = 0
+    topic: str = ""
 
 
 def job_wait(gang: Gang) -> JobWait | None:
@@ -53,11 +63,21 @@ def job_wait(gang: Gang) -> JobWait | None:
     if notes.creation_error and life.phase in (Phase.QUEUED, Phase.ADMITTED):
         return JobWait(WaitKind.CREATION, f"{NOT_CREATED}: {notes.creation_error}", attempt)
     if attempt:
-        wait = member_wait(gang) or _container_wait(gang)
-        return None if wait is None else JobWait(WaitKind.START, f"{wait.reason}: {wait.message}", attempt)
+        return _start_wait(gang, attempt)
     if life.phase is Phase.QUEUED and notes.pending_reason in PERMANENT_REASONS:
         return JobWait(WaitKind.ADMISSION, f"{notes.pending_reason}: {notes.pending_message}")
     return None
+
+
+def _start_wait(gang: Gang, attempt: int) -> JobWait | None:
+    """Returns what keeps bound pods from starting."""
+    if (wait := member_wait(gang)) is not None:
+        topic = "placement" if gang.job.placed_by and not pods_without_image(gang) else "image"
+    elif (wait := _container_wait(gang)) is not None:
+        topic = _CONTAINER_TOPICS[wait.reason]
+    else:
+        return None
+    return JobWait(WaitKind.START, f"{wait.reason}: {wait.message}", attempt, topic)
 
 
 def _container_wait(gang: Gang) -> MemberWait | None:
@@ -71,6 +91,6 @@ def _container_waits(pods: Iterable[Pod]) -> Iterator[MemberWait]:
     for pod in pods:
         for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
             waiting = status.state.waiting
-            if waiting is not None and waiting.reason in _CONTAINER_REASONS:
+            if waiting is not None and waiting.reason in _CONTAINER_TOPICS:
                 about = f"container {status.name} of {pod.metadata.name}"
                 yield MemberWait(waiting.reason, f"{about}: {waiting.message or waiting.reason}")

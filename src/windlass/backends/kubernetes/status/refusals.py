@@ -10,6 +10,7 @@ from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.coalescing_writer import CoalescingWriter
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
+from windlass.backends.kubernetes.gangs.gang import WAITING
 from windlass.backends.kubernetes.gangs.stored_state import STATE
 from windlass.backends.kubernetes.status.job_announcer import JobAnnouncer
 from windlass.backends.kubernetes.status.redaction import MessageRedaction
@@ -20,10 +21,12 @@ from windlass.jobs.kubernetes.status.conditions import (
     CREATED,
     FAILED,
     Condition,
+    Conditions,
     conditions_of,
     is_true,
     with_current_last,
 )
+from windlass.jobs.kubernetes.status.diagnosis_condition import DIAGNOSED
 from windlass.jobs.kubernetes.status.status_times import merge_conditions, rfc3339
 
 INVALID = "Invalid"
@@ -93,7 +96,8 @@ class Refusals:
     async def _say(self, refusal: Refusal) -> None:
         before, reference = conditions_of(dict(refusal.manifest)), refusal.reference
         made = self._conditions(refusal)
-        conditions = merge_conditions(before, made, rfc3339(self._now()), updates=True)
+        kept = [each for each in before if each["type"] != DIAGNOSED or not _waits_without_verdict(refusal)]
+        conditions = merge_conditions(kept, made, rfc3339(self._now()), updates=True)
         if reference.resource.kind == KIND:
             conditions.sort(key=lambda each: each["type"] != CREATED)
         else:
@@ -111,7 +115,7 @@ class Refusals:
                 raise
             return
         if refusal.is_job:
-            if refusal.diagnosis is not None:
+            if refusal.diagnosis is not None and not _has_message(before, refusal.diagnosis):
                 self._announcer.announce_wait_verdict(reference, refusal.diagnosis)
                 return
             is_new = not is_true(before, CREATED)
@@ -134,3 +138,12 @@ class Refusals:
         if refusal.is_job and has_condition_created(reference.resource.api_version):
             made.append(created_condition(reference.resource.kind, reference.name))
         return made
+
+
+def _waits_without_verdict(refusal: Refusal) -> bool:
+    """Whether a job that was never accepted waits for what has no verdict."""
+    return refusal.is_job and refusal.reason == WAITING and refusal.diagnosis is None
+
+
+def _has_message(conditions: Conditions, wanted: Condition) -> bool:
+    return any((each["type"], each.get("message")) == (wanted["type"], wanted["message"]) for each in conditions)
