@@ -45,6 +45,6 @@ def test_text_certainty_and_gaps_are_told_apart() -> None:
         {"status": "True"},
     ],
 )
-def test_what_no_leader_has_written_about_a_wait_is_left_out(condition: dict[str, str]) -> None:
+def test_a_condition_that_no_leader_has_written_about_a_wait_is_left_out(condition: dict[str, str]) -> None:
     assert read_wait_verdict(({"type": "Diagnosed", **condition},)) is None
     assert read_wait_verdict(()) is None
