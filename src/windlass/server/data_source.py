@@ -34,8 +34,20 @@ class JobRecords(Protocol):
     async def ended(self, job_filter: JobFilter, limit: int) -> Sequence[JobState]:
         """Ended jobs that match a filter, the latest created first."""
 
-    async def history(self, *, name: str, user: str, since: int, limit: int, namespace: str = "") -> Sequence[JobState]:
-        """Jobs that ended at or after `since` (ms), the last to end first. `namespace`: of a cluster; empty: all."""
+    async def history(
+        self,
+        *,
+        name: str,
+        user: str,
+        since: int,
+        limit: int,
+        namespace: str = "",
+        visible: Collection[str] | None = None,
+    ) -> Sequence[JobState]:
+        """Jobs that ended at or after `since` (ms), the last to end first.
+
+        `namespace`: of a cluster; empty: all. `visible`: namespaces whose jobs may be listed; None: all.
+        """
 
     async def tasks(self, job_id: str) -> Sequence[Any]:
         """Ranks or pods of every generation, in order, as dataclasses."""

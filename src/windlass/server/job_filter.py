@@ -23,11 +23,13 @@ class JobFilter:
     """Whether ended jobs are listed too."""
     namespace: str = ""
     """Namespace of a cluster's jobs; empty: all."""
+    visible: frozenset[str] | None = None
+    """Namespaces whose jobs may be listed; None: all."""
 
     def has(self, state: JobState) -> bool:
         """Whether the job matches, ended or not."""
         job = state.job
-        if self.namespace and not is_in_namespace(state.id, self.namespace):
+        if not is_in_namespace(state.id, self.namespace) or not is_visible(state.id, self.visible):
             return False
         values = {"name": job.name, "user": job.user, "queue": job.queue}
         return all(values[key] in accepted for key, accepted in self.fields.items()) and (
@@ -40,13 +42,19 @@ class JobFilter:
         cancelled = CANCELLED in self.states and Phase.FAILED in among
         if not phases and not cancelled:
             return None
-        where = {"namespace": self.namespace} if self.namespace else {}
+        where: dict[str, Any] = {"namespace": self.namespace} if self.namespace else {}
+        where |= {} if self.visible is None else {"visible": self.visible}
         return {"phases": phases, "failed_for": {CANCELLED} if cancelled else (), **where, **self.fields}
 
 
 def is_in_namespace(job_id: str, namespace: str) -> bool:
     """Whether the id of a cluster's job begins with the namespace; an empty one has all jobs."""
     return not namespace or job_id.startswith(f"{namespace}/")
+
+
+def is_visible(job_id: str, visible: Collection[str] | None) -> bool:
+    """Whether the id of a cluster's job begins with one of the namespaces; None has all jobs."""
+    return visible is None or job_id.partition("/")[0] in visible
 
 
 def parse_filter(filters: Mapping[str, Any]) -> JobFilter:

@@ -50,9 +50,22 @@ class LocalJobRecords:
         query = None if job_filter.namespace else job_filter.query(TERMINAL)
         return self._backend.store.jobs(**query, limit=limit) if query else []
 
-    async def history(self, *, name: str, user: str, since: int, limit: int, namespace: str = "") -> Sequence[JobState]:
+    async def history(
+        self,
+        *,
+        name: str,
+        user: str,
+        since: int,
+        limit: int,
+        namespace: str = "",
+        visible: Collection[str] | None = None,
+    ) -> Sequence[JobState]:
         """Ended jobs; see `StateReader.history`. None is in a namespace."""
-        return [] if namespace else self._backend.store.history(name=name, user=user, since=since, limit=limit)
+        return (
+            []
+            if namespace or visible is not None
+            else self._backend.store.history(name=name, user=user, since=since, limit=limit)
+        )
 
     async def tasks(self, job_id: str) -> Sequence[Task]:
         """Ranks of every generation."""

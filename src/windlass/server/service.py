@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -84,12 +84,13 @@ class Service:
         """
         return (await self.job_page(filters))[0]
 
-    async def job_page(self, filters: Filters) -> tuple[list[Json], int]:
+    async def job_page(self, filters: Filters, visible: Collection[str] | None = None) -> tuple[list[Json], int]:
         """A part of that listing from `offset` on, and the number of jobs of all of it.
 
         `search`: only jobs with this text in their id, user or queue. Ended jobs count up to the end of the page.
+        `visible`: only jobs of these namespaces; None: of all.
         """
-        job_filter = parse_filter(filters)
+        job_filter = replace(parse_filter(filters), visible=None if visible is None else frozenset(visible))
         offset, limit = _number(filters, "offset", 0), _number(filters, "limit", _DEFAULT_LIMIT)
         limit += offset
         text = filters.get("search", "").casefold()
@@ -168,14 +169,18 @@ class Service:
             for name, queue in sorted(named.items())
         ]
 
-    async def history(self, filters: Filters) -> list[Json]:
-        """Ended jobs, the last first. Filters: name, user, since (ms), limit, namespace."""
+    async def history(self, filters: Filters, visible: Collection[str] | None = None) -> list[Json]:
+        """Ended jobs, the last first. Filters: name, user, since (ms), limit, namespace.
+
+        `visible`: only jobs of these namespaces; None: of all.
+        """
         states = await self.source.records.history(
             name=filters.get("name", ""),
             user=filters.get("user", ""),
             since=_number(filters, "since", 0),
             limit=_number(filters, "limit", _DEFAULT_LIMIT),
             namespace=filters.get("namespace", ""),
+            visible=visible,
         )
         return [views.job_line(state) for state in states]
 

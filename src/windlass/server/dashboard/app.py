@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -18,25 +17,51 @@ from starlette.routing import Route
 from windlass.backends.port import BackendError
 from windlass.server.app import json_response
 from windlass.server.dashboard.guard import SESSION
-from windlass.server.dashboard.pages import PageViews
+from windlass.server.dashboard.page_files import asset_response, page_response
+from windlass.server.dashboard.sessions import Session
+from windlass.server.dashboard.simulation import Simulation
 from windlass.server.dashboard.state_version import StateVersion
 from windlass.server.dashboard.view_cache import CachedAnswer, ViewCache
 from windlass.server.errors import HTTP_STATUS, ApiError, ErrorCode
 
 Json = dict[str, Any]
-_TYPES = {"js": "text/javascript", "css": "text/css", "html": "text/html", "svg": "image/svg+xml"}
-_UPLOT = "windlass.backends.simulator.report", "vendor", "uplot"
-_VENDORED = {"uPlot.iife.min.js", "uPlot.min.css"}
 _PAGES = ("/", "/queue", "/nodes", "/share", "/history", "/simulator", "/jobs/{name:path}")
 _RETRY_MS = 1_000
 _MAX_BODY = 1 << 16
 
 
+class Pages(Protocol):
+    """The pages of one visitor: views, output of jobs, and changes. Methods raise ApiError, BackendError."""
+
+    @property
+    def audience(self) -> str:
+        """Key of what the visitor may read: visitors with the same key get the same answers."""
+
+    @property
+    def simulation(self) -> Simulation:
+        """The what-if simulation. Raises ApiError if the visitor may not use one."""
+
+    async def about(self) -> Json:
+        """Version and cluster, for the head of every page."""
+
+    async def find(self, view: str, name: str, filters: Mapping[str, str]) -> Callable[[], Awaitable[Any]] | None:
+        """The function that computes a view; None if there is no such view."""
+
+    async def log(self, name: str, filters: Mapping[str, str]) -> Json:
+        """A piece of a job's output."""
+
+    async def act(self, verb: str, name: str, body: Mapping[str, Any]) -> Json:
+        """Changes a job."""
+
+    async def lasts(self) -> bool:
+        """Whether the visitor is still signed in, and may read what it could when its page was opened."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """One method for each kind of path."""
+    """One method for each kind of path. `pages`: returns the pages of a visitor by its session."""
 
-    views: PageViews
+    pages: Callable[[Session], Awaitable[Pages]]
     version: StateVersion
     cache: ViewCache = field(default_factory=ViewCache)
 
@@ -63,24 +88,29 @@ class Dashboard:
         simulate = Route("/api/simulation/{verb}", self.simulate, methods=["POST"])
         return Starlette(routes=[action, simulate, *routes], exception_handlers=dict(errors))
 
+    async def _pages_of(self, request: Request) -> Pages:
+        return await self.pages(request.scope[SESSION])
+
     async def session(self, request: Request) -> Response:
         """The token for changes, and whether the session may make any."""
-        session = request.scope[SESSION]
-        return json_response({"csrf": session.csrf, "may_act": session.may_act, **self.views.about()})
+        session, pages = request.scope[SESSION], await self._pages_of(request)
+        return json_response({"csrf": session.csrf, "may_act": session.may_act, **await pages.about()})
 
     async def view(self, request: Request) -> Response:
-        """A view, computed once for each version of the state."""
+        """A view, computed once for each version of the state and each audience."""
         name, argument = request.path_params["view"], request.path_params.get("name", "")
-        produce = self.views.find(name, argument, dict(request.query_params))
+        pages = await self._pages_of(request)
+        produce = await pages.find(name, argument, dict(request.query_params))
         if produce is None:
             raise HTTPException(404)
         key = f"{request.url.path}?{request.url.query}"
-        found = await self.cache.answer(key, self.version.number, produce)
+        found = await self.cache.answer(pages.audience, key, self.version.number, produce)
         return _cached(request, found)
 
     async def log(self, request: Request) -> Response:
         """A piece of a job's output."""
-        return json_response(await self.views.log(request.path_params["name"], dict(request.query_params)))
+        pages = await self._pages_of(request)
+        return json_response(await pages.log(request.path_params["name"], dict(request.query_params)))
 
     async def stream(self, request: Request) -> Response:
         """Versions of the state as server-sent events; a page that returns names the last one that it saw."""
@@ -88,25 +118,30 @@ class Dashboard:
             return PlainTextResponse("too many pages are open\n", 503)
         seen = request.headers.get("last-event-id", "0")
         number = int(seen) if seen.isdecimal() and len(seen) < 16 else 0
-        return StreamingResponse(self._events(number), media_type="text/event-stream")
+        events = self._events(await self._pages_of(request), number)
+        return StreamingResponse(events, media_type="text/event-stream")
 
-    async def _events(self, seen: int) -> AsyncIterator[bytes]:
+    async def _events(self, pages: Pages, seen: int) -> AsyncIterator[bytes]:
+        """Yields versions until the visitor's rights end or change: its page then connects and reads again."""
         yield f"retry: {_RETRY_MS}\n\n".encode()
-        async for number in self.version.follow(seen):
-            yield f"id: {number}\nevent: version\ndata: {number}\n\n".encode()
+        async with aclosing(self.version.follow(seen)) as numbers:
+            async for number in numbers:
+                if not await pages.lasts():
+                    return
+                yield f"id: {number}\nevent: version\ndata: {number}\n\n".encode()
 
     async def act(self, request: Request) -> Response:
         """Cancels, suspends or resumes a job."""
-        given = await _read_object(request)
-        return json_response(await self.views.act(request.path_params["verb"], request.path_params["name"], given))
+        pages, given = await self._pages_of(request), await _read_object(request)
+        return json_response(await pages.act(request.path_params["verb"], request.path_params["name"], given))
 
-    async def simulation(self, _request: Request) -> Response:
+    async def simulation(self, request: Request) -> Response:
         """State and result of the simulation."""
-        return json_response(self.views.simulation.state())
+        return json_response((await self._pages_of(request)).simulation.state())
 
-    async def simulation_report(self, _request: Request) -> Response:
+    async def simulation_report(self, request: Request) -> Response:
         """The whole report as a file: a page with its own scripts, which this site does not run."""
-        page = self.views.simulation.report_page()
+        page = (await self._pages_of(request)).simulation.report_page()
         if page is None:
             raise HTTPException(404)
         name = "attachment; filename=simulation.html"
@@ -114,7 +149,7 @@ class Dashboard:
 
     async def simulate(self, request: Request) -> Response:
         """Starts or stops the simulation."""
-        verb, simulation = request.path_params["verb"], self.views.simulation
+        verb, simulation = request.path_params["verb"], (await self._pages_of(request)).simulation
         if verb == "start":
             return json_response(await simulation.start(await _read_object(request)))
         if verb == "stop":
@@ -154,31 +189,14 @@ def _cached(request: Request, found: CachedAnswer) -> Response:
 
 
 async def _index(_request: Request) -> Response:
-    return Response(_read_asset("index.html"), media_type="text/html")
+    return page_response("index.html")
 
 
 async def _asset(request: Request) -> Response:
-    path = request.path_params["path"]
-    content = _read_asset(path)
-    if content is None:
+    found = asset_response(request.path_params["path"])
+    if found is None:
         raise HTTPException(404)
-    kind = _TYPES.get(path.rpartition(".")[2], "application/octet-stream")
-    return Response(content, media_type=kind, headers={"cache-control": "no-cache"})
-
-
-@cache
-def _read_asset(path: str) -> bytes | None:
-    """A file of the pages or of uPlot; None for any other path."""
-    if path in _VENDORED:
-        package, *folders = _UPLOT
-        return files(package).joinpath(*folders, path).read_bytes()
-    parts = path.split("/")
-    if any(
-        not part.replace("-", "").replace("_", "").replace(".", "").isalnum() or part.startswith(".") for part in parts
-    ):
-        return None
-    found = files("windlass.server.dashboard").joinpath("assets", *parts)
-    return found.read_bytes() if found.is_file() else None
+    return found
 
 
 async def _refused(_request: Request, error: Exception) -> Response:

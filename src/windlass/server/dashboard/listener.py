@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.backends.local.paths import StatePaths
 from windlass.controller.controller import Controller
 from windlass.server.actions import Actions
-from windlass.server.dashboard.sessions import Sessions
+from windlass.server.dashboard.sessions import Session, Sessions
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.feed import EventFeed
 from windlass.server.service import Service
@@ -60,15 +60,23 @@ class DashboardListener:
         from windlass.server.dashboard.app import Dashboard  # noqa: PLC0415 - the web framework, at the first link
         from windlass.server.dashboard.guard import DashboardGuard  # noqa: PLC0415
         from windlass.server.dashboard.link_door import LinkDoor  # noqa: PLC0415
+        from windlass.server.dashboard.local_pages import LocalPages, LocalSources  # noqa: PLC0415
         from windlass.server.dashboard.pages import PageViews  # noqa: PLC0415
+        from windlass.server.dashboard.simulation import Simulation  # noqa: PLC0415
         from windlass.server.dashboard.state_version import StateVersion  # noqa: PLC0415
+        from windlass.server.dashboard.time_axis import TimeAxis  # noqa: PLC0415
 
         version, now = StateVersion(self._feed), self._service.source.now
-        views = PageViews(self._service, self._controller, actions, self._paths)
-        self._simulation = views.simulation
-        pages = Dashboard(views, version).application()
+        views = PageViews(self._service, self._controller, LocalSources(self._paths), TimeAxis())
+        self._simulation = Simulation(self._service.scheduler, self._controller)
+        pages = LocalPages(self._service, views, actions, self._simulation, self._paths)
+
+        async def pages_of(_session: Session) -> LocalPages:
+            return pages
+
+        application = Dashboard(pages_of, version).application()
         door = LinkDoor(self._sessions, self._hosts, self._cookie, now)
-        self._server = _make_server(DashboardGuard(pages, door))
+        self._server = _make_server(DashboardGuard(application, door))
         self._tasks = [
             asyncio.create_task(version.run()),
             asyncio.create_task(self._server.serve(sockets=[listening])),

@@ -40,6 +40,12 @@ def overview(
     }
 
 
+def without_nodes(found: Json) -> Json:
+    """The answer for a visitor who may not list nodes."""
+    findings = [each for each in found["findings"] if each["kind"] != "node"]
+    return {**found, "capacity": [], "findings": findings}
+
+
 def _resources(snapshot: Snapshot) -> list[str]:
     """Devices, or the CPUs of a cluster without any."""
     names = [

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from windlass.backends.local.paths import StatePaths
 from windlass.controller.controller import Controller
 from windlass.core.model.status import CANCELLED
-from windlass.server.actions import JOB_ACTIONS, Actions
-from windlass.server.dashboard.findings import JobFindings
+from windlass.server.dashboard.audience import EVERYTHING, Audience
 from windlass.server.dashboard.gpu_types import gpu_types
-from windlass.server.dashboard.job_checkpoints import read_checkpoints
-from windlass.server.dashboard.log_view import read_log
 from windlass.server.dashboard.lost_work import StepRecord, losses
-from windlass.server.dashboard.node_history import read_node_history
 from windlass.server.dashboard.node_use import node_use
-from windlass.server.dashboard.overview import RECENT_MS, overview
-from windlass.server.dashboard.rerun_environment import read_rerun_environment
-from windlass.server.dashboard.simulation import Simulation
+from windlass.server.dashboard.overview import RECENT_MS, overview, without_nodes
+from windlass.server.dashboard.page_sources import PageSources
 from windlass.server.dashboard.slowness import slowness
-from windlass.server.dashboard.time_axis import time_axis
+from windlass.server.dashboard.time_axis import TimeAxis
 from windlass.server.errors import ApiError, ErrorCode
-from windlass.server.rerun import rerun_request
 from windlass.server.service import Service
 from windlass.telemetry.frames import CLUSTER, job_scope, queue_scope
 
@@ -38,23 +31,21 @@ _HISTORY_ROWS = 500
 _HISTORY_READ = "5000"
 """Ended jobs among which the filters by state and queue choose, the last first."""
 _MAX_DIGITS = 16
-_AXIS_MS = 5_000
-"""Time for which a time axis is kept: with many jobs it takes a second to compute."""
-_MAX_PRIORITY = 1_000_000
 
 
+@dataclass(frozen=True, slots=True)
 class PageViews:
-    """The views of one controller. Methods raise ApiError, BackendError."""
+    """The views of one controller for one audience. Methods raise ApiError, BackendError."""
 
-    def __init__(self, service: Service, controller: Controller, actions: Actions, paths: StatePaths) -> None:
-        self._service, self._controller, self._actions, self._paths = service, controller, actions, paths
-        self._findings = JobFindings(paths)
-        self.simulation = Simulation(service.scheduler, controller)
-        self._axis: Json | None = None
+    service: Service
+    controller: Controller
+    sources: PageSources
+    axis: TimeAxis
+    audience: Audience = EVERYTHING
 
     def about(self) -> Json:
         """Version and cluster, for the head of every page."""
-        ping = self._service.ping()
+        ping = self.service.ping()
         return {name: ping[name] for name in ("version", "cluster", "state", "trouble")}
 
     def find(self, view: str, name: str, filters: Filters) -> Callable[[], Awaitable[Any]] | None:
@@ -79,7 +70,6 @@ class PageViews:
             "node": self._node,
             "findings": self._find_causes,
             "checkpoints": self._checkpoints,
-            "rerun": self._rerun_environment,
             "slowness": self._slowness,
         }
         if name:
@@ -87,87 +77,79 @@ class PageViews:
         return of_all.get(view)
 
     async def _overview(self) -> Json:
-        now = self._service.source.now()
-        ended = await self._service.source.records.history(name="", user="", since=now - RECENT_MS, limit=1_000)
-        states, verdicts = self._controller.states.values(), self._controller.plan.verdicts
-        return overview(self._controller.snapshot(), states, ended, verdicts, now)
+        audience, now = self.audience, self.service.source.now()
+        ended = await self.service.source.records.history(
+            name="", user="", since=now - RECENT_MS, limit=1_000, visible=audience.namespaces
+        )
+        states = [state for state in self.controller.states.values() if audience.sees(state.id)]
+        found = overview(self.controller.snapshot(), states, ended, self.controller.plan.verdicts, now)
+        return found if audience.may_read("nodes") else without_nodes(found)
 
     async def _queue(self, filters: Filters) -> Json:
-        rows, total = await self._service.job_page({"limit": _MAX_ROWS, **filters, "progress": "1"})
-        return {"jobs": rows, "total": total, "now": self._service.source.now()}
+        asked = {"limit": _MAX_ROWS, **filters, "progress": "1"}
+        rows, total = await self.service.job_page(asked, self.audience.namespaces)
+        return {"jobs": rows, "total": total, "now": self.service.source.now()}
 
     async def _time_axis(self) -> Json:
-        now = self._service.source.now()
-        if self._axis is None or not 0 <= now - self._axis["now"] < _AXIS_MS:
-            snapshot, order = self._controller.snapshot(), tuple(self._controller.plan.order)
-            self._axis = await asyncio.to_thread(time_axis, snapshot, order, now)
-        return self._axis
+        return await self.axis.rows(self.controller, self.service.source.now(), self.audience)
 
     async def _nodes(self) -> Json:
-        return {"nodes": self._service.nodes(), "now": self._service.source.now()}
+        return {"nodes": self.service.nodes(), "now": self.service.source.now()}
 
     async def _node_use(self) -> Json:
-        rows, total = await self._service.job_page({"phase": "Running", "limit": _MAX_MEASURED, "progress": "1"})
+        rows, total = await self.service.job_page(
+            {"phase": "Running", "limit": _MAX_MEASURED, "progress": "1"}, self.audience.namespaces
+        )
         return {"nodes": node_use(rows), "left_out": total - len(rows)}
 
     async def _node(self, name: str, _filters: Filters) -> Json:
-        return {
-            "past": await asyncio.to_thread(read_node_history, self._paths, name),
-            "now": self._service.source.now(),
-        }
+        past = [row for row in await self.sources.node_history(name) if self.audience.sees(row["job_id"])]
+        return {"past": past, "now": self.service.source.now()}
 
     async def _share(self) -> Json:
-        return self._service.scheduler.shares()
+        return self.service.scheduler.shares()
 
     async def _choices(self) -> Json:
         """Values that a job may ask for instead: types of GPUs, and queues."""
-        snapshot = self._controller.snapshot()
+        snapshot = self.controller.snapshot()
         return {"gpu_types": gpu_types(snapshot), "queues": sorted(snapshot.queues)}
 
     async def _history(self, filters: Filters) -> Json:
-        rows = await self._service.history(
-            {"limit": _HISTORY_READ, **_known(filters, ("name", "user", "since", "namespace"))}
+        rows = await self.service.history(
+            {"limit": _HISTORY_READ, **_known(filters, ("name", "user", "since", "namespace"))},
+            self.audience.namespaces,
         )
         kept = [row for row in rows if _is_chosen(row, filters)]
         return {"jobs": kept[:_HISTORY_ROWS], "total": len(kept), "is_cut": len(rows) == int(_HISTORY_READ)}
 
     async def _job(self, name: str, _filters: Filters) -> Json:
-        return {**await self._service.job(name), "now": self._service.source.now()}
+        return {**await self.service.job(name), "now": self.service.source.now()}
 
     async def _explain(self, name: str, filters: Filters) -> Json:
-        return await self._service.scheduler.explain(name, filters.get("what_if", ""))
+        return await self.service.scheduler.explain(name, filters.get("what_if", ""))
 
     async def _metrics(self, name: str, filters: Filters) -> Json:
-        return await self._service.metrics(name, filters)
+        return await self.service.metrics(name, filters)
 
     async def _find_causes(self, name: str, _filters: Filters) -> Json:
-        return await self._findings.of(await self._service.job(name))
+        return await self.sources.findings(await self.service.job(name))
 
     async def _checkpoints(self, name: str, _filters: Filters) -> Json:
-        details = await self._service.job(name)
+        details = await self.service.job(name)
         if "members" in details:
             raise ApiError(ErrorCode.BAD_REQUEST, f"{name} is an array", "name one of its jobs")
-        found = await asyncio.to_thread(read_checkpoints, self._paths, details["id"])
+        found = await self.sources.checkpoints(details)
         complete = {each["step"]: each["saved_at"] for each in found["checkpoints"] if each["state"] == "complete"}
         saved = None if found["is_remote"] or found["trouble"] else complete
         return {**found, "losses": losses(details["transitions"], await self._steps(details["id"]), saved)}
 
-    async def _rerun_environment(self, name: str, _filters: Filters) -> Json:
-        found = read_rerun_environment(self._paths, (await self._service.lookup.ids(name))[0])
-        return {
-            "is_kept": found.variables is not None,
-            "filled": found.filled,
-            "missing": found.missing,
-            "checkpoints": found.checkpoints,
-        }
-
     async def _slowness(self, name: str, _filters: Filters) -> Json:
-        return {"causes": slowness(await self._service.job(name))}
+        return {"causes": slowness(await self.service.job(name))}
 
     async def _steps(self, job_id: str) -> StepRecord:
         """Recorded steps; none if the controller records no telemetry."""
         try:
-            series = (await self._service.series(job_scope(job_id), {"statistic": "max"}))["series"]
+            series = (await self.service.series(job_scope(job_id), {"statistic": "max"}))["series"]
         except ApiError:
             return StepRecord()
         found = next((each for each in series if each["series"] == "windlass_job_step"), None)
@@ -175,29 +157,16 @@ class PageViews:
 
     async def _course(self, scope: str, filters: Filters) -> Json:
         hours = _number(filters.get("hours", "1"))
-        since = self._service.source.now() - max(1, hours) * 3_600_000
-        return await self._service.series(scope, {"since": str(since), "points": "300"})
+        since = self.service.source.now() - max(1, hours) * 3_600_000
+        return await self.service.series(scope, {"since": str(since), "points": "300"})
 
     async def log(self, name: str, filters: Filters) -> Json:
         """A piece of a job's output. Filters: attempt, rank, after (JSON: offsets of the piece before)."""
-        ids = await self._service.lookup.ids(name)
+        ids = await self.service.lookup.ids(name)
         attempt = _number(filters["attempt"]) if filters.get("attempt") else None
         ranks = [_number(filters["rank"])] if filters.get("rank") else None
         after = _offsets(filters.get("after", "{}"))
-        return await asyncio.to_thread(read_log, self._paths, ids[0], attempt, ranks, after)
-
-    async def act(self, verb: str, name: str, body: Mapping[str, Any]) -> Json:
-        """Cancels, suspends or resumes a job, changes its priority, or submits it again after its end."""
-        if verb in JOB_ACTIONS:
-            return await self._actions.act(verb, name, body)
-        if verb == "priority":
-            return await self._actions.set_priority(name, _priority(body.get("priority")))
-        if verb == "rerun":
-            state = await self._service.lookup.state((await self._service.lookup.ids(name))[0])
-            environment = read_rerun_environment(self._paths, state.id)
-            return {"ids": await self._actions.submit(rerun_request(state, environment.variables))}
-        verbs = ", ".join((*JOB_ACTIONS, "priority", "rerun"))
-        raise ApiError(ErrorCode.BAD_REQUEST, f"there is no action {verb[:40]!r}", f"use one of {verbs}")
+        return await self.sources.log(ids[0], attempt, ranks, after)
 
 
 def _known(filters: Filters, names: Collection[str]) -> dict[str, str]:
@@ -209,12 +178,6 @@ def _is_chosen(row: Mapping[str, Any], filters: Filters) -> bool:
     is_cancelled = row["phase"] == "Failed" and row["reason"] == CANCELLED
     state = CANCELLED if is_cancelled else row["phase"]
     return filters.get("state", "") in ("", state) and filters.get("queue", "") in ("", row["queue"])
-
-
-def _priority(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _MAX_PRIORITY:
-        raise ApiError(ErrorCode.BAD_REQUEST, f"priority is a whole number from -{_MAX_PRIORITY} to {_MAX_PRIORITY}")
-    return value
 
 
 def _number(text: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from windlass.backends.event_timeout import wait_for_event
 from windlass.server.feed import EventFeed
@@ -38,7 +38,7 @@ class StateVersion:
             for follower in self._followers:
                 follower.set()
 
-    async def follow(self, seen: int) -> AsyncIterator[int]:
+    async def follow(self, seen: int) -> AsyncGenerator[int]:
         """Yields each version after `seen` until the feed closes; versions in between are skipped."""
         event = asyncio.Event()
         self._followers.add(event)

@@ -1,27 +1,68 @@
-"""Running, waiting and reserved use of nodes on one time axis: when each begins, and ends at the latest. Pure."""
+"""Running, waiting and reserved use of nodes on one time axis: when each begins, and ends at the latest."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from windlass.controller.controller import Controller
 from windlass.core.explain.start_estimate import ExpectedStart, expected_starts
 from windlass.core.model.gang import PendingGang, RunningGang
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import Placement
+from windlass.server.dashboard.audience import EVERYTHING, Audience
 
 Json = dict[str, Any]
 MAX_ROWS = 60
+_KEPT_MS = 5_000
 _MAX_NODES = 8
 """Nodes that a row names."""
 
 
-def time_axis(snapshot: Snapshot, order: Sequence[str], now: int) -> Json:
+@dataclass(frozen=True, slots=True)
+class AxisRows:
+    """All rows at one time (ms), and the ids of waiting jobs whose start is not known."""
+
+    now: int
+    rows: Sequence[Json]
+    unknown: Sequence[str]
+
+
+class TimeAxis:
+    """The rows of one controller, computed once for all pages: with many jobs that takes a second."""
+
+    def __init__(self) -> None:
+        self._kept: AxisRows | None = None
+
+    async def rows(self, controller: Controller, now: int, audience: Audience) -> Json:
+        """The rows that an audience may read, kept for `_KEPT_MS`."""
+        kept = self._kept
+        if kept is None or not 0 <= now - kept.now < _KEPT_MS:
+            snapshot, order = controller.snapshot(), tuple(controller.plan.order)
+            kept = self._kept = await asyncio.to_thread(axis_rows, snapshot, order, now)
+        return shown_rows(kept, audience)
+
+
+def shown_rows(found: AxisRows, audience: Audience = EVERYTHING) -> Json:
+    """The rows of an audience. `left_out`: rows beyond the limit; `unknown`: jobs whose start is not known."""
+    is_reservation_shown = audience.may_read("reservations")
+    rows = [
+        row
+        for row in found.rows
+        if (is_reservation_shown if row["kind"] == "reservation" else audience.sees(row["name"]))
+    ]
+    unknown = sum(map(audience.sees, found.unknown))
+    return {"now": found.now, "rows": rows[:MAX_ROWS], "left_out": max(0, len(rows) - MAX_ROWS), "unknown": unknown}
+
+
+def axis_rows(snapshot: Snapshot, order: Sequence[str], now: int) -> AxisRows:
     """Rows with `kind` running, waiting or reservation, `start` and `end` (ms; None: no limit), nodes, and a note.
 
     Waiting jobs have the starts that follow if every job uses its whole time limit and no other arrives. `order`: jobs
-    that wait for nodes, next first. `left_out`: rows beyond the limit.
+    that wait for nodes, next first.
     """
     running = sorted(snapshot.running.values(), key=lambda run: (run.ends_by is None, run.ends_by or 0, run.id))
     waiting = {gang.id: gang for each in snapshot.classes for gang in each.gangs}
@@ -30,8 +71,8 @@ def time_axis(snapshot: Snapshot, order: Sequence[str], now: int) -> Json:
     rows = [_reservation_row(each) for each in snapshot.reservations if each.end > now]
     rows += [_running_row(run) for run in running]
     rows += [_waiting_row(waiting[start.job_id], start, _overtaken(start, starts, order)) for start in starts]
-    unknown = len(waiting) - len(starts)
-    return {"now": now, "rows": rows[:MAX_ROWS], "left_out": max(0, len(rows) - MAX_ROWS), "unknown": unknown}
+    known = {start.job_id for start in starts}
+    return AxisRows(now, rows, [job_id for job_id in waiting if job_id not in known])
 
 
 def _overtaken(start: ExpectedStart, starts: Sequence[ExpectedStart], order: Sequence[str]) -> int:

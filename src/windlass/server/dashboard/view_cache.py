@@ -1,4 +1,4 @@
-"""Answers of views, computed once for each version of the state, however many pages are open."""
+"""Answers of views, computed once for each version of the state and each audience, however many pages are open."""
 
 from __future__ import annotations
 
@@ -27,21 +27,30 @@ class CachedAnswer:
 class ViewCache:
     """The latest answers by key; a key is computed by one request at a time."""
 
-    _answers: OrderedDict[str, CachedAnswer] = field(default_factory=OrderedDict)
-    _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
+    _answers: OrderedDict[tuple[str, str], CachedAnswer] = field(default_factory=OrderedDict)
+    _locks: dict[tuple[str, str], asyncio.Lock] = field(default_factory=dict)
 
-    async def answer(self, key: str, version: int, produce: Callable[[], Awaitable[Any]]) -> CachedAnswer:
-        """The answer of `produce` at this version, computed or kept. Raises what `produce` raises."""
-        etag = f'"{version}"'
-        async with self._locks.setdefault(key, asyncio.Lock()):
-            found = self._answers.get(key)
-            if found is None or found.etag != etag:
-                found = _encode(await produce(), etag)
-                self._answers[key] = found
-            self._answers.move_to_end(key)
-            while len(self._answers) > _MAX_ANSWERS:
-                oldest, _ = self._answers.popitem(last=False)
-                self._locks.pop(oldest, None)
+    async def answer(
+        self, audience: str, key: str, version: int, produce: Callable[[], Awaitable[Any]]
+    ) -> CachedAnswer:
+        """The answer of `produce` at this version, computed or kept. Raises what `produce` raises.
+
+        `audience`: key of what the visitor may read. Answers of one audience are never given to another.
+        """
+        place, etag = (audience, key), f'"{version}.{audience}"'
+        lock = self._locks.setdefault(place, asyncio.Lock())
+        try:
+            async with lock:
+                found = self._answers.get(place)
+                if found is None or found.etag != etag:
+                    found = _encode(await produce(), etag)
+                    self._answers[place] = found
+                self._answers.move_to_end(place)
+                while len(self._answers) > _MAX_ANSWERS:
+                    self._answers.popitem(last=False)
+        finally:
+            if not lock.locked():
+                self._locks.pop(place, None)
         return found
 
 

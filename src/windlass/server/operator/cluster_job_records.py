@@ -10,7 +10,7 @@ from windlass.backends.port import Transition
 from windlass.controller.controller import Controller
 from windlass.core.model.job import Job
 from windlass.core.model.status import TERMINAL, JobState
-from windlass.server.job_filter import JobFilter, is_in_namespace
+from windlass.server.job_filter import JobFilter, is_in_namespace, is_visible
 from windlass.server.operator import job_names
 from windlass.server.operator.history.databases import HistoryError
 from windlass.server.operator.history.entries import StoredLog
@@ -73,12 +73,24 @@ class ClusterJobRecords:
         found = _each_once([*here, *await self._history.jobs(query, limit)])
         return sorted(found, key=lambda state: -state.status.created_at)[:limit]
 
-    async def history(self, *, name: str, user: str, since: int, limit: int, namespace: str = "") -> Sequence[JobState]:
+    async def history(
+        self,
+        *,
+        name: str,
+        user: str,
+        since: int,
+        limit: int,
+        namespace: str = "",
+        visible: Collection[str] | None = None,
+    ) -> Sequence[JobState]:
         """Ended jobs, the last to end first."""
         fields = {key: value for key, value in (("name", name), ("user", user)) if value}
-        ended = [state for state in self._ended() if is_in_namespace(state.id, namespace)]
+        inside = (state for state in self._ended() if is_in_namespace(state.id, namespace))
+        ended = [state for state in inside if is_visible(state.id, visible)]
         here = [state for state in ended if _matches(state, fields) and _end(state) >= since]
-        recorded = await self._history.ended(name=name, user=user, since=since, limit=limit, namespace=namespace)
+        recorded = await self._history.ended(
+            name=name, user=user, since=since, limit=limit, namespace=namespace, visible=visible
+        )
         return sorted(_each_once([*here, *recorded]), key=lambda state: -_end(state))[:limit]
 
     # --- one job --------------------------------------------------------------------------------

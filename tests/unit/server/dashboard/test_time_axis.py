@@ -1,5 +1,8 @@
 """The time axis: what runs until when, what is expected to start when, and which job fills a gap."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from windlass.core.ledger import Ledger
 from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.gang import PendingGang, RunningGang, pending_of
@@ -9,7 +12,8 @@ from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import Placement
-from windlass.server.dashboard.time_axis import time_axis
+from windlass.server.dashboard.audience import Audience
+from windlass.server.dashboard.time_axis import axis_rows, shown_rows
 
 HOUR = 3_600_000
 
@@ -31,8 +35,12 @@ def cluster(*gangs: PendingGang) -> Snapshot:
     return ledger.snapshot()
 
 
+def shown(snapshot: Snapshot, order: Sequence[str], now: int) -> dict[str, Any]:
+    return shown_rows(axis_rows(snapshot, order, now))
+
+
 def test_rows_are_reservations_then_running_jobs_then_expected_starts() -> None:
-    found = time_axis(cluster(waiting(2, 3, 2), waiting(3, 1, 1)), ("wait-2", "wait-3"), 0)
+    found = shown(cluster(waiting(2, 3, 2), waiting(3, 1, 1)), ("wait-2", "wait-3"), 0)
     rows = [(row["kind"], row["name"], row["start"] // HOUR, row["end"] // HOUR) for row in found["rows"]]
     assert rows == [
         ("reservation", "works", 6, 8),
@@ -43,11 +51,24 @@ def test_rows_are_reservations_then_running_jobs_then_expected_starts() -> None:
 
 
 def test_a_job_that_starts_before_one_ahead_of_it_fills_a_gap() -> None:
-    found = time_axis(cluster(waiting(2, 3, 2), waiting(3, 1, 1)), ("wait-2", "wait-3"), 0)
+    found = shown(cluster(waiting(2, 3, 2), waiting(3, 1, 1)), ("wait-2", "wait-3"), 0)
     assert {row["name"]: row["note"] for row in found["rows"]} == {
         "works": "maintenance", "run-1": "", "wait-2": "", "wait-3": "fills a gap before 1 job ahead of it",
     }  # fmt: skip
 
 
 def test_jobs_without_a_known_start_are_counted() -> None:
-    assert time_axis(cluster(waiting(2, 9, 2)), ("wait-2",), 0)["unknown"] == 1
+    assert shown(cluster(waiting(2, 9, 2)), ("wait-2",), 0)["unknown"] == 1
+
+
+def test_an_audience_sees_the_rows_of_its_namespaces_and_counts_no_others() -> None:
+    held = Placement({"worker": ("a",)})
+    ledger = Ledger([Node("a", {"gpu": 4})], [Queue("default")], reservations=(Reservation("works", ("a",), 6, 8),))
+    ledger.hold(RunningGang("team-a/run", 1, "default", 0, waiting(1, 1, 1).demands, held, 0, 2 * HOUR))
+    job = Job("wide", (Role(replicas=9, resources={"gpu": 4}),))
+    ledger.add_pending(pending_of(create_state("team-a/wide", 2, job, 0)))
+    found = axis_rows(ledger.snapshot(), ("team-a/wide",), 0)
+    others = shown_rows(found, Audience(frozenset({"team-b"}), frozenset({"nodes"})))
+    assert (others["rows"], others["left_out"], others["unknown"]) == ([], 0, 0)
+    own = shown_rows(found, Audience(frozenset({"team-a"}), frozenset({"reservations"})))
+    assert ([row["name"] for row in own["rows"]], own["unknown"]) == (["works", "team-a/run"], 1)

@@ -23,6 +23,8 @@ _MAX_IDS = 50
 _MAX_NAMES = 2_000
 """Ids returned for suggestions after a typing error."""
 _MAX_EVENTS = 1_000
+_GROUP = 50
+"""Tests that one pair of brackets has."""
 
 
 def job(database: Database, job_id: str) -> JobState | None:
@@ -56,6 +58,9 @@ def jobs(database: Database, query: Mapping[str, Any], limit: int) -> list[JobSt
     if namespace := query.get("namespace"):
         tests.append("id LIKE ?")
         values.append(f"{namespace}/%")
+    if (visible := query.get("visible")) is not None:
+        tests.append(_is_visible(visible))
+        values += _prefixes(visible)
     phases, failed_for = query.get("phases") or (), query.get("failed_for") or ()
     if phases or failed_for:
         any_of = [f"phase IN ({_placeholders(phases)})"] if phases else []
@@ -65,12 +70,24 @@ def jobs(database: Database, query: Mapping[str, Any], limit: int) -> list[JobSt
     return _states(database, f"{_STATE} WHERE {' AND '.join(tests)} ORDER BY created_at DESC LIMIT ?", (*values, limit))
 
 
-def ended(database: Database, *, name: str, user: str, since: int, limit: int, namespace: str = "") -> list[JobState]:
-    """Jobs that ended at or after `since` (ms), the last to end first."""
+def ended(
+    database: Database,
+    *,
+    name: str,
+    user: str,
+    since: int,
+    limit: int,
+    namespace: str = "",
+    visible: Collection[str] | None = None,
+) -> list[JobState]:
+    """Jobs that ended at or after `since` (ms), the last to end first. `visible`: only of these namespaces."""
     inside = f"{namespace}/%" if namespace else ""
     tests, values = ["finished_at >= ?"], [since, *filter(None, (name, user, inside))]
     tests += [f"{column} = ?" for column, value in (("name", name), ("username", user)) if value]
     tests += ["id LIKE ?"] if inside else []
+    if visible is not None:
+        tests.append(_is_visible(visible))
+        values += _prefixes(visible)
     query = f"{_STATE} WHERE {' AND '.join(tests)} ORDER BY finished_at DESC LIMIT ?"
     return _states(database, query, (*values, limit))
 
@@ -140,6 +157,17 @@ def _states(database: Database, query: str, values: Iterable[Any]) -> list[JobSt
         return [JobState(row[0], row[1], _decode_job(row[2]), _decode_status(row[3])) for row in rows]
     except msgspec.MsgspecError as error:
         raise HistoryError(f"history contains invalid records: {error}") from error
+
+
+def _is_visible(namespaces: Collection[str]) -> str:
+    """A test of ids with a placeholder for each of `_prefixes`, grouped: SQLite limits the depth of expressions."""
+    tests = ["id LIKE ?"] * len(namespaces)
+    groups = [" OR ".join(tests[start : start + _GROUP]) for start in range(0, len(tests), _GROUP)]
+    return f"({' OR '.join(f'({group})' for group in groups) or '1 = 0'})"
+
+
+def _prefixes(namespaces: Iterable[str]) -> list[str]:
+    return [f"{namespace}/%" for namespace in namespaces]
 
 
 def _placeholders(values: Sequence[Any] | Collection[Any]) -> str:

@@ -55,9 +55,18 @@ class JobHistory:
         """See `queries.jobs`."""
         return await self._query(lambda database: queries.jobs(database, query, limit))
 
-    async def ended(self, *, name: str, user: str, since: int, limit: int, namespace: str = "") -> list[JobState]:
+    async def ended(
+        self,
+        *,
+        name: str,
+        user: str,
+        since: int,
+        limit: int,
+        namespace: str = "",
+        visible: Collection[str] | None = None,
+    ) -> list[JobState]:
         """See `queries.ended`."""
-        asked = {"name": name, "user": user, "namespace": namespace}
+        asked: dict[str, Any] = {"name": name, "user": user, "namespace": namespace, "visible": visible}
         return await self._query(lambda database: queries.ended(database, **asked, since=since, limit=limit))
 
     async def transitions(self, job_id: str, created_at: int) -> list[Transition]:
