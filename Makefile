@@ -109,7 +109,7 @@ release: .venv/.installed-release
 	$(BIN)/uv build --quiet --no-config --build-constraints requirements.lock --require-hashes --out-dir dist
 	rm -f dist/.gitignore
 	tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - -C deploy/helm windlass | gzip -n > dist/windlass-chart.tgz
-	$(BIN)/python tools/lock_subset.py kubernetes > .venv/operator.lock
+	$(BIN)/python tools/lock_subset.py kubernetes,otlp,remote-write > .venv/operator.lock
 	$(BIN)/cyclonedx-py requirements --output-reproducible --of JSON -o dist/windlass-operator.cdx.json .venv/operator.lock
 	$(BIN)/cyclonedx-py requirements --output-reproducible --of JSON -o dist/windlass.cdx.json requirements.lock
 	$(BIN)/python tools/write_provenance.py dist
@@ -122,7 +122,7 @@ clean:
 
 .venv/.installed-demo: EXTRAS = train,examples
 .venv/.installed-demo-kubernetes: EXTRAS = train,examples,kubernetes
-.venv/.installed-dev: EXTRAS = train,examples,kubernetes,s3,dev
+.venv/.installed-dev: EXTRAS = train,examples,kubernetes,otlp,remote-write,s3,dev
 .venv/.installed-docs: EXTRAS = docs
 .venv/.installed-release: EXTRAS = release,dev
 .venv/.installed-%: $(PINS)
