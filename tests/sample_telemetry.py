@@ -13,6 +13,7 @@ from windlass.core.model.node import Node
 from windlass.core.model.queue import Queue
 from windlass.core.model.snapshot import Snapshot
 from windlass.server.telemetry_records.measurements import cluster_frame, job_frame, queue_frames
+from windlass.server.telemetry_records.node_measurements import GpuMeasurement, NodeMeasurement, node_frames
 from windlass.telemetry.frames import MetricFrame
 
 NOW = 1_700_000_000_000
@@ -40,7 +41,10 @@ def sample_frames(*, jobs: int = 1, ranks: int = 4, step: int = 10) -> list[Metr
     states = [create_state(f"team/digits-{number}", number, _job(ranks), NOW - 60_000) for number in range(jobs)]
     snapshot = _borrowing_cluster(nodes)
     seen = [_rank(number, step, slow=number == ranks - 1) for number in range(ranks)]
+    gpu = GpuMeasurement(0.9, 4e9, 61.0, is_healthy=True)
+    node = NodeMeasurement(0.5, 64e9, [gpu] * 8, names_gpus=True)
     return [
+        *node_frames({"n0": node}, NOW),
         cluster_frame(snapshot, states, {"WaitingForQuota": 1}, NOW),
         *queue_frames(snapshot, states, NOW),
         *(job_frame(state, seen, NOW) for state in states),

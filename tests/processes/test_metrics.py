@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -50,6 +51,8 @@ def test_telemetry_of_a_run_is_read_after_its_end(state: Path, tmp_path: Path):
     assert "windlass_job_step_seconds" in windlass(state, "metrics", job["id"], "-m", "step_s*", "-o", "plot").stdout
 
     scraped = windlass(state, "metrics", "-o", "prometheus").stdout
+    (used,) = re.findall(r'windlass_node_memory_used_bytes\{node="n1"\} (\S+)', scraped)
+    assert float(used) > 10e6
     assert f'windlass_job_step{{job_id="{job["id"]}"}}' in scraped
     assert "windlass_nodes 1" in scraped.splitlines()
     assert "windlass_rank_" not in scraped

@@ -29,7 +29,7 @@ from windlass.server.garbage_collection import collect_rarely
 from windlass.server.local_actions import LocalActions
 from windlass.server.local_data_source import LocalDataSource
 from windlass.server.service import Service
-from windlass.server.telemetry_records.recorder import STORE_NAME, record_telemetry
+from windlass.server.telemetry_records.recorder import STORE_NAME, RecordedSource, record_telemetry
 
 _MAX_SAVED_VERDICTS = 1_000
 """Maximum number of verdicts that are saved at the end, for `windlass why` while no controller runs."""
@@ -78,7 +78,8 @@ class LocalServer:
         )
         self._diagnosis.add(self.controller.states.values())
         serving = loop.create_task(serve_api(listener, self.service, self.actions, at_once=self._kind == "up"))
-        recording = loop.create_task(record_telemetry(self.controller, self.service.source, self._telemetry, self._say))
+        recorded = RecordedSource(self.controller, self.service.source, self.backend.cluster)
+        recording = loop.create_task(record_telemetry(recorded, self._telemetry, self._say))
         stopping = loop.create_task(self._stop.wait())
         await asyncio.wait([controlling, stopping], return_when=asyncio.FIRST_COMPLETED)
         # 1. accept no more actions

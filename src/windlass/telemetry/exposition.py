@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Iterator
 
 from windlass.telemetry.frames import MetricFrame
-from windlass.telemetry.metric_table import LEVEL_LABELS, METRICS, Level, escape_label
+from windlass.telemetry.metric_table import LEVEL_LABELS, METRICS, Level, Metric, escape_label
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MAX_RANK_SERIES = 100_000
 """Maximum number of series of ranks in one answer; `windlass_rank_series_left_out` counts the others."""
 _LEFT_OUT = "windlass_rank_series_left_out"
-_LEVELS = {"queue": Level.QUEUE, "job": Level.JOB}
+_LEVELS = {"queue": Level.QUEUE, "job": Level.JOB, "node": Level.NODE}
 """Level by the first part of a scope's name."""
 
 
@@ -29,17 +29,19 @@ def render_frames(frames: Iterable[MetricFrame], *, ranks: bool = False, limit: 
             name, _, rest = series.partition("{")
             if name not in METRICS:
                 continue
-            if METRICS[name].level is not Level.RANK:
+            metric = METRICS[name]
+            if not metric.has_vector:
                 labels = f"{owner},{rest[:-1]}" if owner and rest else owner or rest[:-1]
                 families.setdefault(name, []).extend(_sample(name, labels, float(vector[0])))
                 continue
-            if not ranks:
+            if metric.level is Level.RANK and not ranks:
                 continue
-            lines = list(_rank_samples(name, owner, vector.tolist()))
-            if len(lines) > room:
-                left_out += len(lines)
-                continue
-            room -= len(lines)
+            lines = list(_vector_samples(metric, owner, vector.tolist()))
+            if metric.level is Level.RANK:
+                if len(lines) > room:
+                    left_out += len(lines)
+                    continue
+                room -= len(lines)
             families.setdefault(name, []).extend(lines)
     if ranks:
         families[_LEFT_OUT] = list(_sample(_LEFT_OUT, "", left_out))
@@ -57,10 +59,11 @@ def _sample(name: str, labels: str, value: float) -> Iterator[str]:
         yield f"{name}{{{labels}}} {value:.9g}\n" if labels else f"{name} {value:.9g}\n"
 
 
-def _rank_samples(name: str, owner: str, values: list[float]) -> Iterator[str]:
-    for rank, value in enumerate(values):
+def _vector_samples(metric: Metric, owner: str, values: list[float]) -> Iterator[str]:
+    label = LEVEL_LABELS[metric.level][-1]
+    for index, value in enumerate(values):
         if math.isfinite(value):
-            yield f'{name}{{{owner},rank="{rank}"}} {value:.9g}\n'
+            yield f'{metric.name}{{{owner},{label}="{index}"}} {value:.9g}\n'
 
 
 def _family(name: str, lines: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Frames: all values of one scope (a job, a queue, the cluster) at one time."""
+"""Frames: all values of one scope (a job, a queue, a node, the cluster) at one time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Vector: TypeAlias = NDArray[np.float32]
-"""Values of one series at one time: one for each rank, or a single one. A missing value is NaN."""
+"""Values of one series at one time: one for each rank or GPU, or a single one. A missing value is NaN."""
 
 
 class Tier(IntEnum):
@@ -54,6 +54,11 @@ def job_scope(job_id: str) -> str:
 def queue_scope(queue: str) -> str:
     """The scope of a queue."""
     return f"queue/{queue}"
+
+
+def node_scope(node: str) -> str:
+    """The scope of a node."""
+    return f"node/{node}"
 
 
 CLUSTER = "cluster"

@@ -18,6 +18,8 @@ class Level(StrEnum):
     QUEUE = "queue"
     JOB = "job"
     RANK = "rank"
+    NODE = "node"
+    GPU = "gpu"
     OPERATOR = "operator"
 
 
@@ -41,6 +43,9 @@ class Metric:
     """Labels beside those of the level (`LEVEL_LABELS`)."""
     otel: str = ""
     kind: MetricType = MetricType.GAUGE
+    otel_unit: str = ""
+    """Unit for OpenTelemetry, where it differs; a value is multiplied by `otel_factor`."""
+    otel_factor: float = 1.0
 
     @property
     def all_labels(self) -> tuple[str, ...]:
@@ -52,12 +57,19 @@ class Metric:
         """Name for OpenTelemetry."""
         return self.otel or self.name.replace("windlass_", "windlass.", 1).replace("_", ".")
 
+    @property
+    def has_vector(self) -> bool:
+        """Whether a series has one value for each rank or GPU."""
+        return self.level in (Level.RANK, Level.GPU)
+
 
 LEVEL_LABELS: Mapping[Level, tuple[str, ...]] = {
     Level.CLUSTER: (),
     Level.QUEUE: ("queue",),
     Level.JOB: ("job_id",),
     Level.RANK: ("job_id", "rank"),
+    Level.NODE: ("node",),
+    Level.GPU: ("node", "gpu"),
     Level.OPERATOR: (),
 }
 """Labels that name the object of a level. `job_id`, because Prometheus has a label `job` of its own."""
@@ -66,6 +78,8 @@ _SERIES: Mapping[Level, str] = {
     Level.QUEUE: "4, and 4 for each resource, of each queue",
     Level.JOB: "9, and at most 16 for phases, of each job that holds nodes",
     Level.RANK: "at most 8 of each rank, of jobs with up to 4,096 ranks; optional, and at most 100,000 in all",
+    Level.NODE: "at most 6 of each node that is measured, of at most 5,000 nodes",
+    Level.GPU: "at most 4 of each GPU of this machine",
     Level.OPERATOR: "about 150 of each replica, and one for each verb and status code of the API server",
 }
 _RESOURCE = ("resource",)
@@ -73,7 +87,8 @@ _PAGE_HEAD = """# Metrics
 
 For users of telemetry: every metric that [`windlass metrics`](../guides/telemetry.md) knows or that Prometheus
 scrapes. Units are in the notation of UCUM; amounts of resources are in the unit of the resource: CPU in thousandths,
-memory in bytes. A metric of a rank has one value for each rank. Those of the operator are in its `/metrics` only.
+memory in bytes. A metric of a rank
+has one value for each rank, one of a GPU one for each GPU. Those of the operator are in its `/metrics` only.
 """
 _TABLE_HEAD = """
 | metric | type | unit | of | labels | meaning | OpenTelemetry |
@@ -125,10 +140,55 @@ METRICS: Mapping[str, Metric] = {
         Metric("windlass_rank_busy_seconds", "s", Level.RANK, "Part of a step that is no waiting."),
         Metric("windlass_rank_wait_seconds", "s", Level.RANK, "Part of a step that waits for others or for data."),
         Metric("windlass_rank_memory_bytes", "By", Level.RANK, "Peak memory of the device, or of the process."),
-        Metric("DCGM_FI_DEV_GPU_UTIL", "%", Level.RANK, "Utilization of the rank's GPU.", otel="hw.gpu.utilization"),
-        Metric("DCGM_FI_DEV_FB_USED", "MiBy", Level.RANK, "Memory in use of the GPU.", otel="hw.gpu.memory.usage"),
+        Metric(
+            "DCGM_FI_DEV_GPU_UTIL",
+            "%",
+            Level.RANK,
+            "Utilization of the rank's GPU.",
+            otel="hw.gpu.utilization",
+            otel_unit="1",
+            otel_factor=0.01,
+        ),
+        Metric(
+            "DCGM_FI_DEV_FB_USED",
+            "MiBy",
+            Level.RANK,
+            "Memory in use of the GPU.",
+            otel="hw.gpu.memory.usage",
+            otel_unit="By",
+            otel_factor=float(1 << 20),
+        ),
         Metric("DCGM_FI_DEV_SM_CLOCK", "MHz", Level.RANK, "Clock of the GPU's multiprocessors."),
         Metric("DCGM_FI_DEV_GPU_TEMP", "Cel", Level.RANK, "Temperature of the rank's GPU.", otel="hw.temperature"),
+        Metric(
+            "windlass_node_cpu_utilization_ratio",
+            "1",
+            Level.NODE,
+            "Part of the node's CPU time that all programs take.",
+            otel="system.cpu.utilization",
+        ),
+        Metric(
+            "windlass_node_memory_used_bytes",
+            "By",
+            Level.NODE,
+            "Memory of the node in use, without caches.",
+            otel="system.memory.usage",
+        ),
+        Metric("windlass_node_gpu_utilization_ratio", "1", Level.NODE, "Mean utilization of the node's GPUs."),
+        Metric("windlass_node_gpu_memory_used_bytes", "By", Level.NODE, "Memory in use of all GPUs of the node."),
+        Metric("windlass_node_gpu_temperature_celsius", "Cel", Level.NODE, "Temperature of the node's hottest GPU."),
+        Metric("windlass_node_unhealthy_gpus", "", Level.NODE, "GPUs of the node that are not healthy."),
+        Metric("windlass_gpu_utilization_ratio", "1", Level.GPU, "Utilization of the GPU.", otel="hw.gpu.utilization"),
+        Metric(
+            "windlass_gpu_memory_used_bytes", "By", Level.GPU, "Memory in use of the GPU.", otel="hw.gpu.memory.usage"
+        ),
+        Metric("windlass_gpu_temperature_celsius", "Cel", Level.GPU, "Temperature of the GPU.", otel="hw.temperature"),
+        Metric(
+            "windlass_gpu_healthy",
+            "",
+            Level.GPU,
+            "1 if the GPU answers, without memory errors that need a reset; else 0.",
+        ),
         Metric("windlass_rank_series_left_out", "", Level.CLUSTER, "Series of ranks beyond the limit of a scrape."),
         _of_operator("windlass_leader", "", "1 on the leader, 0 on other replicas.", kind=MetricType.GAUGE),
         _of_operator("windlass_turn_seconds", "s", "Time from the arrival of events to the decision.", (), _HISTOGRAM),

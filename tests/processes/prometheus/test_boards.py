@@ -43,7 +43,7 @@ class BusyOperator:
 def expressions(model: dict[str, Any]) -> dict[str, list[str]]:
     """Queries of each panel, with every value of the board's variables."""
     return {
-        panel["title"]: [re.sub(r"\$(queue|job_id)", ".*", target["expr"]) for target in panel["targets"]]
+        panel["title"]: [re.sub(r"\$(queue|job_id|node)", ".*", target["expr"]) for target in panel["targets"]]
         for panel in model["panels"]
     }
 
@@ -62,7 +62,11 @@ def test_every_query_of_every_board_returns_data(tmp_path: Path) -> None:
             if not any(is_number(series) for series in server.query(expression))
         ]
         assert not empty
-        assert choices(server) == {"queue": {"all", "default", "research", "vision"}, "job_id": {"team/digits-0"}}
+        assert choices(server) == {
+            "queue": {"all", "default", "research", "vision"},
+            "job_id": {"team/digits-0"},
+            "node": {"n0"},
+        }
         assert ranks_of(server) == {"0", "1", "2", "3"}
 
 

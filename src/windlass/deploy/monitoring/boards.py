@@ -19,7 +19,13 @@ _WIDTH = 24 // _COLUMNS
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _UNITS = {"s": "s", "By": "bytes", "MiBy": "mbytes", "1": "percentunit", "%": "percent", "MHz": "rotmhz"}
 """Grafana's name of a unit, by that of UCUM."""
-_SELECTORS = {Level.QUEUE: 'queue=~"$queue"', Level.JOB: 'job_id=~"$job_id"', Level.RANK: 'job_id=~"$job_id"'}
+_SELECTORS = {
+    Level.QUEUE: 'queue=~"$queue"',
+    Level.JOB: 'job_id=~"$job_id"',
+    Level.RANK: 'job_id=~"$job_id"',
+    Level.NODE: 'node=~"$node"',
+    Level.GPU: 'node=~"$node"',
+}
 _RATE = "5m"
 
 
@@ -72,6 +78,19 @@ BOARDS = (
             Panel("Weighted share", ("windlass_queue_share_ratio",)),
         ),
         (("queue", "windlass_queue_running"),),
+    ),
+    Board(
+        "windlass-nodes",
+        "Windlass: nodes",
+        (
+            Panel("Utilization of GPUs", ("windlass_node_gpu_utilization_ratio",)),
+            Panel("Memory of GPUs", ("windlass_node_gpu_memory_used_bytes",)),
+            Panel("Hottest GPU", ("windlass_node_gpu_temperature_celsius",)),
+            Panel("Unhealthy GPUs", ("windlass_node_unhealthy_gpus",)),
+            Panel("CPU", ("windlass_node_cpu_utilization_ratio",)),
+            Panel("Memory", ("windlass_node_memory_used_bytes",)),
+        ),
+        (("node", "windlass_node_gpu_utilization_ratio"),),
     ),
     Board(
         "windlass-job",

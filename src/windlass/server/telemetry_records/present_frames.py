@@ -9,6 +9,7 @@ from typing import Any
 from windlass.controller.controller import Controller
 from windlass.core.model.status import HOLDING, JobState, Phase
 from windlass.server.telemetry_records.measurements import cluster_frame, job_frame, queue_frames
+from windlass.server.telemetry_records.node_measurements import node_frames, nodes_of_ranks
 from windlass.telemetry.frames import MetricFrame
 
 UNDECIDED = "PendingEvaluation"
@@ -26,8 +27,15 @@ def cluster_and_queue_frames(controller: Controller, now: int) -> list[MetricFra
 
 
 def present_frames(controller: Controller, ranks_seen: RanksSeen, now: int) -> Iterator[MetricFrame]:
-    """The same, and a frame of each job that holds nodes. `ranks_seen`: what the ranks of a job last reported."""
+    """The same, and frames of each job that holds nodes and of each node whose ranks report the use of their GPUs.
+
+    `ranks_seen`: what the ranks of a job last reported.
+    """
     yield from cluster_and_queue_frames(controller, now)
+    everything: list[Mapping[str, Any]] = []
     for state in controller.states.values():
         if state.status.phase in HOLDING:
-            yield job_frame(state, ranks_seen(state), now)
+            ranks = ranks_seen(state)
+            yield job_frame(state, ranks, now)
+            everything += ranks
+    yield from node_frames(nodes_of_ranks(everything), now)

@@ -60,7 +60,7 @@ def job_metrics(path: Path, job_id: str, span: HistorySpan) -> Json:
 def stored_series(path: Path, scope: str, span: HistorySpan) -> list[Json]:
     """Series of a scope: for each its unit, its times (ms) and its values, a list for each time.
 
-    A list has one value, or one for each rank; None: not reported. Raises ApiError.
+    A list has one value, or one for each rank or GPU; None: not reported. Raises ApiError.
     """
     with _reading(path) as store:
         frames = read_history(store, scope, span.since, span.until, which=span.statistic, points=span.points)

@@ -1,18 +1,21 @@
-"""Records telemetry while a controller lives: a frame of the cluster, of each queue and of each running job."""
+"""Records telemetry while a controller lives: a frame of the cluster, and of each queue, node and running job."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from windlass.core.model.status import HOLDING, JobState
 
 if TYPE_CHECKING:
+    from windlass.backends.local.nodes import LocalCluster
     from windlass.controller.controller import Controller
     from windlass.server.data_source import DataSource
+    from windlass.server.telemetry_records.machine_gauge import MachineGauge
     from windlass.telemetry.frames import MetricFrame
     from windlass.telemetry.store import TelemetryStore
 
@@ -27,10 +30,19 @@ _MAX_JOBS = 100
 """Running jobs of which each interval reads the ranks; with more, they take turns."""
 
 
-async def record_telemetry(controller: Controller, source: DataSource, path: Path, say: Callable[[str], None]) -> None:
+@dataclass(frozen=True, slots=True)
+class RecordedSource:
+    """Sources of the values: the controller, the records of its jobs, and the nodes, which are this machine."""
+
+    controller: Controller
+    data: DataSource
+    cluster: LocalCluster
+
+
+async def record_telemetry(source: RecordedSource, path: Path, say: Callable[[str], None]) -> None:
     """Records until cancelled. A store that fails is reported once and tried again; jobs are never affected."""
     await asyncio.sleep(_FIRST_S)
-    recorder = _Recorder(controller, source, path, say)
+    recorder = _Recorder(source, path, say)
     try:
         while True:
             running = await recorder.record()
@@ -42,8 +54,10 @@ async def record_telemetry(controller: Controller, source: DataSource, path: Pat
 class _Recorder:
     """The store, opened at the first frame, and the turn of jobs."""
 
-    def __init__(self, controller: Controller, source: DataSource, path: Path, say: Callable[[str], None]) -> None:
-        self._controller, self._source, self._path, self._say = controller, source, path, say
+    def __init__(self, source: RecordedSource, path: Path, say: Callable[[str], None]) -> None:
+        self._controller, self._source, self._path, self._say = source.controller, source.data, path, say
+        self._cluster = source.cluster
+        self._gauge: MachineGauge | None = None
         self._store: TelemetryStore | None = None
         self._trouble = ""
         self._compacted = 0
@@ -65,14 +79,20 @@ class _Recorder:
         return len(running)
 
     def close(self) -> None:
-        """Closes the store."""
+        """Closes the store and ends measuring."""
         if self._store is not None:
             self._store.close()
+        if self._gauge is not None:
+            self._gauge.close()
 
     def _frames(self, now: int) -> list[MetricFrame]:
-        from windlass.server.telemetry_records.present_frames import cluster_and_queue_frames  # noqa: PLC0415 - see `record`
+        from windlass.server.telemetry_records.machine_gauge import MachineGauge  # noqa: PLC0415 - see `record`
+        from windlass.server.telemetry_records.node_measurements import node_frames  # noqa: PLC0415
+        from windlass.server.telemetry_records.present_frames import cluster_and_queue_frames  # noqa: PLC0415
 
-        return cluster_and_queue_frames(self._controller, now)
+        if self._gauge is None:
+            self._gauge = MachineGauge(tuple(node.name for node in self._cluster.nodes), self._cluster.devices)
+        return [*cluster_and_queue_frames(self._controller, now), *node_frames(self._gauge.measure(), now)]
 
     async def _job_frame(self, state: JobState, now: int) -> MetricFrame:
         from windlass.server.telemetry_records import measurements  # noqa: PLC0415 - see `record`
