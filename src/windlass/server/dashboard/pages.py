@@ -63,6 +63,8 @@ class PageViews:
         }
         if view == "course" and name:
             return partial(self._course, queue_scope(name), filters)
+        if view == "node_course" and name:
+            return partial(self._course, f"node/{name}", filters)
         of_one: dict[str, Callable[[str, Filters], Awaitable[Any]]] = {
             "job": self._job,
             "why": self._explain,

@@ -8,8 +8,8 @@ export class Attempts {
     this.table = new Table([
       ["Attempt", (row) => String(row.attempt), { num: true }], ["Ranks", (row) => String(row.ranks), { num: true }],
       ["Nodes", (row) => row.nodes.join(", ")], ["Compared with the one before", (row) => row.change],
-      ["Changed definition", (row) => row.defined],
-      ["Ended by", (row) => row.end],
+      ["Changed definition", (row) => row.defined, { optional: true }],
+      ["Ended by", (row) => row.end, { whole: true }],
     ], (row) => row.attempt, "Attempts");
     this.element = section("attempts", "Attempts", this.table.withButton("attempts"));
   }
@@ -38,7 +38,7 @@ export function attemptsOf(tasks, transitions = []) {
 // Changes of the definition between two starts.
 function changesBetween(transitions, from, to) {
   const found = transitions.filter((each) => each.event === "Changed" && each.at >= from && (to === undefined || each.at <= to));
-  return found.map((each) => each.message).join("; ") || "none";
+  return found.map((each) => each.message).join("; ");
 }
 
 function difference(before, after) {

@@ -12,15 +12,16 @@ export class Checkpoints {
     this.about = h("p", { class: "about" });
     this.saved = new Table([
       ["Step", (row) => (row.step === null ? "" : String(row.step)), { num: true }], ["State", (row) => row.state],
-      ["Saved", (row) => clock(row.saved_at), { short: true }], ["Size", (row) => bytes(row.size), { num: true }], ["Problem", (row) => row.why],
+      ["Saved", (row) => clock(row.saved_at), { short: true }], ["Size", (row) => bytes(row.size), { num: true }], ["Problem", (row) => row.why, { optional: true }],
     ], (row) => row.folder, "Checkpoints");
     this.lost = new Table([
       ["When", (row) => clock(row.at), { short: true }], ["Lost steps", (row) => (row.steps === null ? "unknown" : String(row.steps)), { num: true }],
-      ["Lost time", (row) => (row.time === null ? "unknown" : duration(row.time)), { num: true }], ["Cause", (row) => row.text],
+      ["Lost time", (row) => (row.time === null ? "unknown" : duration(row.time)), { num: true }], ["Cause", (row) => row.text, { whole: true }],
     ], (row) => `${row.at} ${row.text}`, "Lost work");
     this.lossTitle = h("h3", {}, "Lost work");
     this.element = section("checkpoints", "Checkpoints", this.about, this.saved.withButton("checkpoints"), this.lossTitle, this.lost.withButton("lost work"));
     this.at = 0;
+    this.losses = []; // for the head of the page as well
   }
 
   async update(job) {
@@ -32,10 +33,21 @@ export class Checkpoints {
     this.element.hidden = !found.checkpoints.length && !found.losses.length;
     this.saved.update(found.checkpoints);
     this.saved.element.parentElement.hidden = !found.checkpoints.length;
+    this.losses = found.losses;
     this.lost.update(found.losses);
     for (const each of [this.lossTitle, this.lost.element.parentElement]) each.hidden = !found.losses.length;
     this.about.textContent = explanation(found);
   }
+}
+
+// The work that all failures together have cost, in words; empty if no rank was lost.
+export function totalLoss(losses) {
+  if (!losses.length) return "";
+  const known = (part) => losses.map((each) => each[part]).filter((value) => value !== null);
+  const sum = (values) => values.reduce((total, value) => total + value, 0);
+  const [steps, times] = [known("steps"), known("time")];
+  const parts = [steps.length ? count(sum(steps), "step") : "", times.length ? duration(sum(times)) : ""].filter(Boolean);
+  return `${parts.length ? parts.join(", ") : "unknown"} by ${count(losses.length, "failure")}`;
 }
 
 function explanation(found) {

@@ -6,7 +6,7 @@ import { Table } from "./table.js";
 // `job`: its line, with the time `now` of the answer.
 export function explanationOf(job, found) {
   const all = found.explanation;
-  const parts = [h("p", {}, h("b", {}, job.position ? `Position ${job.position}: ` : ""), job.message, job.reason ? ` (${job.reason})` : "")];
+  const parts = [h("p", {}, h("b", {}, job.position ? `Position ${job.position}: ` : ""), job.message, " ", h("span", { class: "reason" }, job.reason))];
   const when = starts(job, job.now) || (all?.expected ? `in ${duration(Math.max(0, all.expected - job.now))} (expected)` : "");
   parts.push(h("p", {}, when ? `Starts ${when}.` : "Its start is unknown: the jobs before it have no time limit."));
   if (!all) return parts;

@@ -63,6 +63,11 @@ export function measured(value, unit) {
   return `${trimmed(value, 4)}${unit ? ` ${unit}` : ""}`;
 }
 
+// A reason of waiting as words: "WaitingForQuota" → "waiting for quota".
+export function words(reason) {
+  return reason.replace(/(?<=[a-z])(?=[A-Z])/g, " ").replace(/[A-Z](?=[a-z])/g, (letter) => letter.toLowerCase());
+}
+
 export function starts(job, now) {
   if (!job.eta) return "";
   const when = job.eta <= now ? "now" : `in ${duration(job.eta - now)}`;

@@ -1,5 +1,5 @@
 // Ranks × times as an image: one cell a value, drawn once into a buffer and scaled by the browser while panning.
-import { h } from "./dom.js";
+import { h, tint } from "./dom.js";
 import { clock, measured } from "./format.js";
 
 const RAMP = [[237, 244, 252], [158, 202, 225], [66, 146, 198], [253, 174, 97], [215, 48, 39]];
@@ -57,7 +57,8 @@ export class HeatMap {
 
   paint() {
     if (!this.ranks) return;
-    const height = Math.max(48, Math.min(MOST_HEIGHT, this.ranks * 18));
+    const unit = parseFloat(tint("--u")) || 1;
+    const height = Math.max(48, Math.min(MOST_HEIGHT, this.ranks * 18)) * unit;
     const scale = devicePixelRatio || 1;
     this.canvas.style.height = `${height}px`;
     this.canvas.width = Math.floor(this.canvas.clientWidth * scale);

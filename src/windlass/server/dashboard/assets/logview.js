@@ -1,8 +1,7 @@
 // Output of the ranks: only the rows in sight are elements, whatever the number of lines.
-import { colourOf, encodeId, h } from "./dom.js";
+import { colourOf, encodeId, h, tint } from "./dom.js";
 import { clock } from "./format.js";
 
-const ROW = 19;
 const MOST_LINES = 100_000;
 const POLL_MS = 500;
 
@@ -12,16 +11,19 @@ export class LogView {
     this.get = get;
     this.lines = [];
     this.offsets = {};
+    this.height = 19;
     this.filter = "";
     this.space = h("div");
     this.space.style.position = "relative";
-    this.box = h("div", { class: "log mono", tabindex: "0", role: "log", "aria-label": "Output of the ranks", "aria-live": "off", on: { scroll: () => this.paint() } }, this.space);
+    this.box = h("div", { class: "log mono", tabindex: "0", role: "log", "aria-label": "Output of the ranks", "aria-live": "off", on: { scroll: () => this.onScroll() } }, this.space);
     this.search = h("input", { type: "search", placeholder: "Search in the output", "aria-label": "Search in the output", on: { input: () => this.refilter() } });
     this.rank = h("select", { "aria-label": "Rank", on: { change: () => this.restart() } }, h("option", { value: "" }, "All ranks"));
     this.attempt = h("select", { "aria-label": "Attempt", on: { change: () => this.restart() } }, h("option", { value: "" }, "Latest attempt"));
     this.count = h("span", { class: "about", role: "status" });
     this.element = h("div", {}, h("div", { class: "head" }, this.count, h("div", { class: "tools" }, this.search, this.rank, this.attempt)), this.box);
     this.shown = [];
+    this.follows = true; // until its reader scrolls up
+    new ResizeObserver(() => { if (this.follows) this.toEnd(); this.paint(); }).observe(this.box);
     this.timer = setTimeout(() => this.poll(), 0);
   }
 
@@ -34,6 +36,7 @@ export class LogView {
     this.lines = [];
     this.shown = [];
     this.offsets = {};
+    this.follows = true;
     clearTimeout(this.timer);
     this.poll();
   }
@@ -56,42 +59,52 @@ export class LogView {
     this.offsets = found.offsets;
     options(this.rank, found.ranks, (rank) => (rank < 0 ? `Agent ${-rank}` : `Rank ${rank}`));
     options(this.attempt, found.attempts, (number) => `Attempt ${number}`);
-    const atEnd = this.box.scrollTop + this.box.clientHeight >= this.space.clientHeight - 2 * ROW;
     for (const line of found.lines) this.lines.push(line);
     if (this.lines.length > MOST_LINES) { this.lines.splice(0, this.lines.length - MOST_LINES); this.refilter(); return; }
     const fresh = this.filter ? found.lines.filter((line) => this.has(line)) : found.lines;
     for (const line of fresh) this.shown.push(line);
-    if (fresh.length || !this.painted) this.resize(atEnd);
+    if (fresh.length || !this.painted) this.resize();
   }
 
   refilter() {
     this.filter = this.search.value.toLowerCase();
     this.shown = this.filter ? this.lines.filter((line) => this.has(line)) : [...this.lines];
-    this.resize(true);
+    this.follows = true;
+    this.resize();
   }
 
   has(line) {
     return line[3].toLowerCase().includes(this.filter);
   }
 
-  resize(toEnd) {
+  onScroll() {
+    if (this.box.clientHeight) this.follows = this.box.scrollTop + this.box.clientHeight >= this.space.clientHeight - 2 * this.height;
+    this.paint();
+  }
+
+  toEnd() {
+    this.box.scrollTop = this.space.clientHeight;
+  }
+
+  resize() {
     this.painted = true;
-    this.space.style.height = `${this.shown.length * ROW}px`;
-    this.box.style.height = `${Math.max(4, Math.min(22, Math.max(this.shown.length, this.lines.length) + 1)) * ROW}px`;
-    if (toEnd) this.box.scrollTop = this.space.clientHeight;
+    this.height = parseFloat(tint("--row")) || 19;
+    this.space.style.height = `${this.shown.length * this.height}px`;
+    this.box.style.height = `${Math.max(4, Math.min(22, Math.max(this.shown.length, this.lines.length) + 1)) * this.height}px`;
+    if (this.follows) this.toEnd();
     this.count.textContent = this.shown.length ? `${this.shown.length.toLocaleString("en")} ${this.shown.length === 1 ? "line" : "lines"}` : "No output yet.";
     this.paint();
   }
 
   paint() {
-    const first = Math.max(0, Math.floor(this.box.scrollTop / ROW) - 10);
-    const last = Math.min(this.shown.length, first + Math.ceil(this.box.clientHeight / ROW) + 20);
+    const first = Math.max(0, Math.floor(this.box.scrollTop / this.height) - 10);
+    const last = Math.min(this.shown.length, first + Math.ceil(this.box.clientHeight / this.height) + 20);
     this.space.replaceChildren(...this.shown.slice(first, last).map((line, index) => this.row(line, first + index)));
   }
 
   row([at, rank, stream, text], number) {
     const name = rank < 0 ? `agent ${-rank}` : `r${rank}`;
-    const row = h("div", { class: `row${stream === "err" ? " err" : ""}`, title: clock(at), vars: { top: `${number * ROW}px` } },
+    const row = h("div", { class: `row${stream === "err" ? " err" : ""}`, title: clock(at), vars: { top: `${number * this.height}px` } },
       h("b", { vars: { "--of": colourOf(rank) } }, name));
     row.append(...marked(text.replace(/\u001b\[[0-9;]*m/g, ""), this.filter));
     return row;

@@ -1,7 +1,10 @@
 // A table whose rows are kept and updated in place, with a CSV of everything that it shows.
 import { h } from "./dom.js";
 
-// columns: [title, cell(row) → text or element, options: {num, short, wide, csv(row)}]
+const MOST_NARROW = 4; // columns of a table that a phone shows as one; of a wider one, each row is a card
+
+// columns: [title, cell(row) → text or element, options: {num, short, wide, csv(row), optional, whole}]
+// optional: hidden while all of its cells are empty. whole: takes the whole width of a card.
 export class Table {
   constructor(columns, key, label) {
     this.columns = columns;
@@ -10,7 +13,8 @@ export class Table {
     this.drawn = new Map();
     this.body = h("tbody");
     const head = columns.map(([title, , how = {}]) => h("th", { scope: "col", class: classOf(how) }, title));
-    this.table = h("table", {}, h("thead", {}, h("tr", {}, head)), this.body);
+    this.head = head;
+    this.table = h("table", { class: columns.length > MOST_NARROW ? "cards" : null }, h("thead", {}, h("tr", {}, head)), this.body);
     this.element = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, this.table);
   }
 
@@ -28,11 +32,25 @@ export class Table {
     });
     const focused = this.body.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     this.body.replaceChildren(...elements);
+    this.hideEmpty();
     if (focused) this.body.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
   }
 
   draw(row) {
-    return h("tr", {}, this.columns.map(([, cell, how = {}]) => h("td", { class: classOf(how) }, cell(row) ?? "")));
+    return h("tr", {}, this.columns.map(([title, cell, how = {}], index) => {
+      const content = cell(row) ?? "";
+      const named = index && title.length > 1 && !(content instanceof Node && content.matches("a, .state, button"));
+      return h("td", { class: classOf(how), "data-title": named && !how.whole ? title : null }, content === "" ? [] : content);
+    }));
+  }
+
+  hideEmpty() {
+    for (const [index, [, , how = {}]] of this.columns.entries()) {
+      if (!how.optional) continue;
+      const cells = [...this.body.rows].map((row) => row.cells[index]);
+      const isEmpty = cells.every((cell) => !cell.textContent);
+      for (const cell of [this.head[index], ...cells]) cell.classList.toggle("none", isEmpty);
+    }
   }
 
   csv() {
@@ -64,6 +82,6 @@ export class Table {
   }
 }
 
-function classOf({ num, short, wide }) {
-  return [num && "num", short && "short", wide && "wide"].filter(Boolean).join(" ") || null;
+function classOf({ num, short, wide, whole }) {
+  return [num && "num", short && "short", wide && "wide", whole && "whole"].filter(Boolean).join(" ") || null;
 }

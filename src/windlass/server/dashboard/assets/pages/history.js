@@ -16,7 +16,7 @@ export function create({ get }) {
     ["Waited", (row) => duration(row.finished_at - row.created_at - row.run_time), { num: true }],
     ["Ran", (row) => duration(row.attempts ? row.run_time : null), { num: true }],
     ["Attempts", (row) => String(row.attempts), { num: true }],
-    ["Message", (row) => row.message],
+    ["Message", (row) => row.message, { whole: true }],
   ], (row) => row.id, "Jobs that have ended");
   const change = (name, value) => {
     if (value) parameters.set(name, value); else parameters.delete(name);

@@ -1,6 +1,6 @@
 import { LineChart } from "../chart.js";
 import { Attempts } from "../attempts.js";
-import { Checkpoints } from "../checkpoints.js";
+import { Checkpoints, totalLoss } from "../checkpoints.js";
 import { Definition } from "../definition.js";
 import { empty, encodeId, facts, h, jobLink, section, stateOf } from "../dom.js";
 import { explanationOf } from "../explanation.js";
@@ -48,12 +48,14 @@ export function create({ get, about, argument: id, confirm, refresh, go }) {
       if (job.members) { showArray(job); return; }
       const actions = about.may_act ? actionButtons(job, { confirm, refresh, go }) : [];
       head.replaceChildren(h("div", {}, h("h1", {}, job.id), stateOf(job)), h("div", { class: "tools" }, actions));
-      summary.replaceChildren(...summarize(job));
-      for (const each of [life, logSection]) each.hidden = false;
+      summary.replaceChildren(...summarize(job, checkpoints.losses));
+      life.hidden = false;
+      logSection.hidden = !job.attempts;
       life.replaceChildren(life.firstChild, ...lifeOf(job));
       attempts.update(job);
       showRanks(job);
       await Promise.all([showWhy(job), showMetrics(), findings.update(job), checkpoints.update(job), slowness.update(job), definition.update(job)]);
+      summary.replaceChildren(...summarize(job, checkpoints.losses));
     },
   };
 
@@ -103,7 +105,7 @@ export function create({ get, about, argument: id, confirm, refresh, go }) {
   }
 }
 
-function summarize(job) {
+function summarize(job, losses) {
   const seen = job.progress;
   const failure = job.status.last_failure;
   const reason = job.phase === "Queued" ? "" : job.message;
@@ -118,6 +120,7 @@ function summarize(job) {
       ["Time limit", job.walltime ? duration(job.walltime) : ""],
       ["Step", seen && seen.step !== null ? `${seen.step}${seen.steps ? ` of ${seen.steps}` : ""}` : ""],
       ["Loss", seen && seen.loss !== null ? measured(seen.loss, "") : ""], ["Step time", seen && seen.step_ms ? duration(seen.step_ms) : ""],
+      ["Lost work", losses.length ? h("a", { href: "#checkpoints" }, totalLoss(losses)) : ""],
       ["Left", seen && seen.eta && job.phase === "Running" ? duration(seen.eta) : ""],
     ]),
     seen?.slow.length ? h("p", { class: "finding" }, `Others wait for rank ${seen.slow.join(", ")}.`) : null,
@@ -128,7 +131,7 @@ function lifeOf(job) {
   if (!job.transitions.length) return [empty("Nothing has happened yet.")];
   return job.transitions.map((each, index) => {
     const before = job.transitions[index - 1];
-    const after = before ? ` after ${duration(each.at - before.at)}` : "";
+    const after = before && each.at > before.at ? ` after ${duration(each.at - before.at)}` : "";
     return h("div", { class: "line" }, h("time", {}, clock(each.at)),
       h("span", {}, h("b", {}, each.after), after, each.message && each.message !== each.after ? `: ${each.message}` : ""));
   });
@@ -138,10 +141,10 @@ function ranksTable() {
   const value = (name, unit) => (row) => (row.values[name] === undefined ? "" : measured(row.values[name] * (unit === "s" ? 0.001 : 1), unit));
   const table = new Table([
     ["Rank", (row) => (row.slow ? h("b", { title: "Others wait for it" }, `${row.rank} slow`) : String(row.rank)), { num: true }],
-    ["Node", (row) => row.node ?? ""], ["Step", (row) => (row.step ?? "") + "", { num: true }], ["Phase", (row) => row.phase ?? ""],
-    ["Last seen", (row) => (row.at && !row.ended ? `${duration(row.now - row.at)} ago` : clock(row.at)), { num: true }],
-    ["Step time", value("step_ms", "s"), { num: true }], ["Busy", value("busy_ms", "s"), { num: true }], ["Waits", value("wait_ms", "s"), { num: true }],
-    ["Memory", value("memory", "By"), { num: true }],
+    ["Node", (row) => row.node ?? ""], ["Step", (row) => (row.step ?? "") + "", { num: true, optional: true }], ["Phase", (row) => row.phase ?? "", { optional: true }],
+    ["Last seen", (row) => (row.at && !row.ended ? `${duration(row.now - row.at)} ago` : row.at ? clock(row.at) : ""), { num: true, optional: true }],
+    ["Step time", value("step_ms", "s"), { num: true, optional: true }], ["Busy", value("busy_ms", "s"), { num: true, optional: true }],
+    ["Waits", value("wait_ms", "s"), { num: true, optional: true }], ["Memory", value("memory", "By"), { num: true, optional: true }],
   ], (row) => row.rank, "Ranks");
   return table;
 }

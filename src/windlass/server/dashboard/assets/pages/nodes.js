@@ -1,5 +1,6 @@
 import { choice, empty, encodeId, facts, h, jobLink, searchField, section as partOf } from "../dom.js";
 import { amount, clock, count, duration } from "../format.js";
+import { NodeCourse } from "../nodecourse.js";
 import { MODES, NodeMap, ownersOf } from "../nodemap.js";
 import { Table } from "../table.js";
 
@@ -32,9 +33,10 @@ export function create({ get }) {
   const view = choice("View of the nodes", VIEWS, parameters.get("view") ?? "map", change("view"));
   const mode = choice("Colour of the map", MODES, parameters.get("colour") ?? "job", change("colour"));
   const store = () => history.replaceState(null, "", `/nodes${parameters.size ? `?${parameters}` : ""}`);
+  let course = null;
   const page = {
     elements: [h("div", { class: "head" }, h("div", {}, h("h1", {}, "Nodes"), total), h("div", { class: "tools" }, search, view, mode, list.button("nodes"))), section, detail],
-    redraw: () => map.paint(),
+    redraw: () => { map.paint(); course?.draw(); },
     async update() {
       const [{ nodes }, uses] = await Promise.all([get("/api/nodes"), get("/api/node_use")]);
       const text = search.value.trim().toLowerCase();
@@ -73,6 +75,12 @@ export function create({ get }) {
     detail.scrollIntoView({ block: "nearest" });
   }
 
+  // Kept while it is open: its charts are not drawn again for each version.
+  function courseOf(name) {
+    if (course?.of !== name) course = Object.assign(new NodeCourse(name, get), { of: name });
+    return course;
+  }
+
   async function showNode(nodes) {
     const name = parameters.get("node");
     if (!name) return;
@@ -80,7 +88,8 @@ export function create({ get }) {
     const node = nodes.find((each) => each.name === name);
     detail.hidden = false;
     const close = h("button", { type: "button", class: "small", on: { click: () => { parameters.delete("node"); store(); detail.hidden = true; } } }, "close");
-    detail.replaceChildren(h("div", { class: "spread" }, h("h2", {}, name), close), ...describe(node), h("h3", {}, "Its past"), ...pastOf(found));
+    detail.replaceChildren(h("div", { class: "spread" }, h("h2", {}, name), close), ...describe(node), courseOf(name).element, h("h3", {}, "Its past"), ...pastOf(found));
+    await course.update(found.past, found.now);
   }
 
   return page;
@@ -115,7 +124,7 @@ function pastOf(found) {
     ["Started", (row) => clock(row.started_at), { short: true }],
     ["Ran", (row) => (row.started_at ? duration((row.ended_at ?? found.now) - row.started_at) : "–"), { num: true }],
     ["Ranks", (row) => String(row.ranks), { num: true }],
-    ["By error or signal", (row) => (row.failed ? h("b", { class: "bad" }, String(row.failed)) : "0"), { num: true }],
+    ["Ended by error", (row) => (row.failed ? h("b", { class: "bad" }, String(row.failed)) : "0"), { num: true }],
     ["When", (row) => (row.started_at ? h("div", { class: "track", "aria-hidden": "true" }, h("i", { class: row.failed ? "bar-failed" : "bar-running",
       vars: { left: `${place(row.started_at)}%`, width: `${Math.max(0.6, place(row.ended_at ?? found.now) - place(row.started_at))}%` } })) : ""), { wide: true, csv: () => "" }],
   ], (row) => `${row.job_id} ${row.generation}`, "Jobs that ran on this node");

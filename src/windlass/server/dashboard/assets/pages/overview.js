@@ -1,5 +1,5 @@
 import { empty, h, jobLink } from "../dom.js";
-import { amount, clock, count } from "../format.js";
+import { amount, clock, count, words } from "../format.js";
 import { CourseView } from "../course.js";
 import { Table } from "../table.js";
 
@@ -19,7 +19,7 @@ export function create({ get }) {
   ], (row) => row.queue, "Jobs by queue");
   const changes = new Table([
     ["When", (row) => clock(row.at), { short: true }], ["Job", (row) => jobLink(row.job)], ["Change", (row) => row.change, { short: true }],
-    ["Queue", (row) => row.queue, { wide: true }], ["Nodes or reason", (row) => row.message],
+    ["Queue", (row) => row.queue, { wide: true }], ["Nodes or reason", (row) => row.message, { whole: true }],
   ], (row) => `${row.job} ${row.change} ${row.at}`, "Changes of the last hour");
   const course = new CourseView("/api/course", get, "Course of the cluster");
   const waiting = h("div");
@@ -56,7 +56,7 @@ function bar(row) {
 function reasons(found) {
   const all = Object.entries(found);
   if (!all.length) return [];
-  return [h("p", { class: "about" }, `Waiting for: ${all.map(([reason, number]) => `${reason} (${number})`).join(", ")}`)];
+  return [h("p", { class: "about" }, "Why they wait: ", h("a", { href: "/queue?phase=Queued" }, all.map(([reason, number]) => `${number} ${words(reason)}`).join(", ")))];
 }
 
 function problems(found) {

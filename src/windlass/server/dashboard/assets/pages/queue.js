@@ -13,16 +13,16 @@ export function create({ get, go }) {
   let limit = STEP;
   let now = 0;
   const table = new Table([
-    ["#", (row) => (row.position ? String(row.position) : ""), { num: true }],
+    ["#", (row) => (row.position ? String(row.position) : ""), { num: true, optional: true }],
     ["Job", (row) => jobLink(row.id)],
     ["State", stateOf, { short: true }],
     ["Queue", (row) => row.queue, { wide: true }],
     ["User", (row) => row.user, { wide: true }],
     ["Gang", gang, { num: true }],
     ["For", (row) => duration(now - (row.running_since || row.queued_at || row.created_at)), { num: true }],
-    ["Starts", (row) => starts(row, now), { short: true }],
-    ["Why", (row) => (row.phase === "Queued" ? h("button", { type: "button", class: "small", "aria-label": `Why ${row.id} waits`, on: { click: () => explain(row.id) } }, "why") : ""), { csv: () => "" }],
-    ["Nodes, progress or reason", (row) => (row.phase === "Queued" ? `${row.message}${row.reason ? ` (${row.reason})` : ""}` : progress(row))],
+    ["Starts", (row) => starts(row, now) || expected(row), { short: true, optional: true }],
+    ["Why", (row) => (row.phase === "Queued" ? h("button", { type: "button", class: "small", "aria-label": `Why ${row.id} waits`, on: { click: () => explain(row.id) } }, "why") : ""), { csv: () => "", optional: true }],
+    ["Nodes, progress or reason", (row) => (row.phase === "Queued" ? h("span", {}, row.message, " ", h("span", { class: "reason" }, row.reason)) : progress(row)), { whole: true }],
   ], (row) => row.id, "Running and waiting jobs");
   table.always = true; // durations grow
   const search = h("input", { type: "search", placeholder: "Job, user or queue", "aria-label": "Search jobs", value: parameters.get("search") || "" });
@@ -47,6 +47,8 @@ export function create({ get, go }) {
   const axisSection = partOf("time", "Runs, expected starts and reservations", axis.element);
   let supposed = null;
   let axisAt = 0;
+  let expectedAt = new Map(); // of waiting jobs, on the time axis
+  const expected = (row) => (expectedAt.has(row.id) ? starts({ eta: expectedAt.get(row.id), certainty: "expected" }, now) : "");
   const page = {
     keys: { w: { text: "Why the chosen job waits", act: () => explain(document.activeElement.closest("tr")?.querySelector("a")?.textContent) } },
     elements: [h("div", { class: "head" }, h("div", {}, h("h1", {}, "Queue"), total), h("div", { class: "tools" }, search, phase, table.button("queue"))), section, why, axisSection],
@@ -92,6 +94,9 @@ export function create({ get, go }) {
     if (Date.now() - axisAt < AXIS_MS) return;
     axisAt = Date.now();
     const found = await get("/api/time_axis");
+    const before = expectedAt.size;
+    expectedAt = new Map(found.rows.filter((row) => row.kind === "waiting").map((row) => [row.name, row.start]));
+    if (!before && expectedAt.size) table.update(table.rows);
     axisSection.hidden = !found.rows.length;
     axis.update(found);
   }
