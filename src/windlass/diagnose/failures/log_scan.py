@@ -138,7 +138,7 @@ class _Scan:
     def note_last_lines(self, end: bytes) -> None:
         """Notes the last line of each rank in the end of the log, of which little is read if it is one rank's."""
         last = self.found.last_lines
-        for count, (_, line) in enumerate(reversed([*_lines(clean_text(end), 1)])):
+        for count, line in enumerate(_lines_from_end(end)):
             if count > _LINES_OF_ONE_RANK and len(last) <= 1:
                 break
             text = line.decode("utf-8", "replace").strip()
@@ -218,6 +218,15 @@ def _lines(text: bytes, first: int) -> Iterator[tuple[int, bytes]]:
             yield from ((number, part) for part in line.split(b"\r") if part)
         elif line:
             yield number, line
+
+
+def _lines_from_end(text: bytes) -> Iterator[bytes]:
+    """Clean lines from the last to the first, by parts of `_TAIL_BYTES` or more: often the last part is enough."""
+    end = len(text)
+    while end > 0:
+        start = text.rfind(b"\n", 0, max(0, end - _TAIL_BYTES)) + 1
+        yield from reversed([line for _, line in _lines(clean_text(text[start:end]), 1)])
+        end = start - 1
 
 
 def _time(origin: LineOrigin, recent: deque[bytes]) -> int | None:
