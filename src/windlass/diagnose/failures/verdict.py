@@ -12,6 +12,7 @@ from windlass.diagnose.failures.divergent_operations import Divergence
 from windlass.diagnose.failures.evidence import Fact
 from windlass.diagnose.failures.failure_rules import FailureRule, RuleRole, load_rules, xid_actions
 from windlass.diagnose.failures.laggard import TIMEOUTS, Laggard
+from windlass.diagnose.failures.line_prefix import read_prefixes
 from windlass.diagnose.failures.verdict_texts import fill_text
 from windlass.jobs.secret_masks import mask_secrets
 
@@ -116,10 +117,22 @@ def _explain(best: CauseCandidate, place: Fact) -> str:
 
 def _evidence(best: CauseCandidate, ranked: Sequence[CauseCandidate]) -> list[EvidenceLine]:
     """Lines of the verdict's rule, then the first line of each rule that follows from it."""
-    own = [fact.evidence for fact in best.facts[: _MOST_EVIDENCE // 2]]
-    following = [each.first.evidence for each in ranked[1:] if each.rule.id in best.rule.beats]
-    lines = {(line.source, line.line): line for line in [*own, *following]}
+    own = _without_copies(best.facts)[: _MOST_EVIDENCE // 2]
+    following = [each.first for each in ranked[1:] if each.rule.id in best.rule.beats]
+    facts = _without_copies([*own, *following])
+    lines = {(fact.evidence.source, fact.evidence.line): fact.evidence for fact in facts}
     return [*lines.values()][:_MOST_EVIDENCE]
+
+
+def _without_copies(facts: Sequence[Fact]) -> list[Fact]:
+    """The facts without the same message about the same rank in another log: every agent prints how its run failed."""
+    sources: dict[tuple[int | None, str | None, str], str] = {}
+    found = []
+    for fact in facts:
+        report = (fact.rank, fact.node, read_prefixes(fact.evidence.text).message)
+        if sources.setdefault(report, fact.evidence.source) == fact.evidence.source:
+            found.append(fact)
+    return found
 
 
 def _alternatives(

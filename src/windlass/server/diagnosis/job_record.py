@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from signal import SIGKILL, SIGTERM
 from typing import Any
 
@@ -16,6 +18,7 @@ _MAX_ENDS = 256
 """Ends of ranks that are evidence; those of a stopped gang say the same."""
 _NO_EVIDENCE = ("Diagnosed", "Arrived", "Submitted", "Started", "Saved")
 """Events that say nothing about a failure. A verdict is no evidence for another."""
+_RANK = re.compile(r"rank (\d{1,7})\b")
 
 
 def record_texts(details: Json, attempt: int) -> list[LoggedText]:
@@ -63,8 +66,22 @@ def _rank_ends(details: Json, attempt: int) -> Iterator[LoggedText]:
     failure = details["status"].get("last_failure") or {}
     own = [task for task in failed if task["detail"] == failure.get("message") or not _may_be_stopped(task)]
     was_stopped = _is_preemption(failure) and attempt == details["status"].get("failed_generation")
-    for task in (own if own or was_stopped else failed)[:_MAX_ENDS]:
-        yield LoggedText(f"end of rank {task['rank']}", task["detail"] + "\n", task["rank"], task["node"])
+    yield from islice(_distinct_ends(own if own or was_stopped else failed), _MAX_ENDS)
+
+
+def _distinct_ends(tasks: Sequence[Json]) -> Iterator[LoggedText]:
+    """Yields the end of each task; one that names a rank once, because all agents of a gang report the same rank.
+
+    Such an end has the node that it names, else that of the first task.
+    """
+    told = set()
+    for task in sorted(tasks, key=lambda each: f" on {each['node']} " not in each["detail"]):
+        named = _RANK.match(task["detail"])
+        rank = int(named[1]) if named else task["rank"]
+        if named and task["detail"] in told:
+            continue
+        told.add(task["detail"])
+        yield LoggedText(f"end of rank {rank}", task["detail"] + "\n", rank, task["node"])
 
 
 def _may_be_stopped(task: Json) -> bool:

@@ -42,6 +42,12 @@ def test_a_verdict_has_its_line_rank_and_advice() -> None:
     assert verdict.advice is Advice.STOP
 
 
+def test_a_message_that_every_agent_prints_is_evidence_once() -> None:
+    text = "windlass agent: the run has failed: rank 1 (pid 20) killed by SIGSEGV"
+    agents = [log(f"agent {number} err", f"2026-01-01T00:00:0{number}Z {text}") for number in (0, 1)]
+    assert [line.source for line in verdict_of(*agents).evidence] == ["agent 0 err"]
+
+
 def test_without_a_known_rank_the_text_says_so() -> None:
     assert verdict_of(log("train.log", OUT_OF_MEMORY)).text == "A rank ran out of GPU memory: it asked for 2.50 GiB."
 

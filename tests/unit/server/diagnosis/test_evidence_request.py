@@ -69,6 +69,18 @@ def test_the_record_has_the_attempt_and_no_other_verdict() -> None:
     ]
 
 
+def test_an_end_that_all_agents_report_is_told_once_with_the_node_that_it_names() -> None:
+    detail = "rank 5 (worker/1) on n1 killed by SIGSEGV"
+    agents = [task(0, detail, code=139), task(1, detail, code=139)]
+    ends = record_texts({**DETAILS, "tasks": agents, "transitions": []}, 2)
+    assert [(end.name, end.rank, end.node) for end in ends if end.name.startswith("end")] == [("end of rank 5", 5, "n1")]
+
+
+def test_equal_ends_that_name_no_rank_are_those_of_all_ranks() -> None:
+    ends = record_texts({**DETAILS, "tasks": [task(n, "OOMKilled", code=137) for n in (0, 1)], "transitions": []}, 2)
+    assert [(end.rank, end.node) for end in ends if end.name.startswith("end")] == [(0, "n0"), (1, "n1")]
+
+
 def test_local_logs_are_complete_also_of_ranks_that_print_nothing(tmp_path: Path) -> None:
     paths = StatePaths(tmp_path)
     logs = paths.generation_logs("train-7", 2)
