@@ -83,10 +83,10 @@ def analyze_slowness(ranks: Sequence[RankTimes], all_ranks: int) -> tuple[CheckS
     others = [rank for rank in ranks if rank not in late]
     causes = [
         _judge_straggler(straggler, len(ranks)),
-        _judge_part("slow.data", others, "data"),
-        _judge_part("slow.checkpoint", others, "save"),
-        _judge_part("slow.evaluation", others, "evaluate"),
-        _judge_part("slow.outside", others, OUTSIDE),
+        _judge_part("slow.data", others, "data", len(ranks)),
+        _judge_part("slow.checkpoint", others, "save", len(ranks)),
+        _judge_part("slow.evaluation", others, "evaluate", len(ranks)),
+        _judge_part("slow.outside", others, OUTSIDE, len(ranks)),
         _judge_communication(ranks),
         _judge_clocks(ranks),
         _compute_share(ranks),
@@ -117,13 +117,28 @@ def _judge_straggler(straggler: Straggler | None, count: int) -> CheckStep:
         fix = f"check storage and CPUs of {', '.join(nodes) or 'its node'}, and whether its shard of the data is larger"
     elif straggler.phase == OUTSIDE:
         fix = "look for code that only this rank runs: logging, metrics, a file system call, a print of a tensor"
-    return _judge(name, straggler.share, text, fix, tuple(_describe(rank) for rank in straggler.ranks[:8]))
+    return _judge(name, straggler.share, text, fix, (_describe(straggler.ranks, count),))
 
 
-def _describe(rank: RankTimes) -> str:
-    largest = sorted(rank.parts.items(), key=lambda item: -item[1])[:5]
+def _describe(ranks: Sequence[RankTimes], count: int) -> str:
+    """Returns one line about some of `count` ranks: their number, and their largest phases by the median."""
+    phases = dict.fromkeys(phase for rank in ranks for phase in rank.parts)
+    medians = {phase: statistics.median(rank.part(phase) for rank in ranks) for phase in phases}
+    largest = sorted(medians.items(), key=lambda item: -item[1])[:5]
     shown = ", ".join(f"{phase} {part:.0%}" for phase, part in largest if part >= 0.01)
-    return f"rank {rank.rank} on {rank.node or 'its node'}: {shown}"
+    return f"{len(ranks)} of {count} ranks: {shown}"
+
+
+def _describe_range(ranks: Sequence[RankTimes], phase: str) -> str:
+    """Returns the end of the line of `_describe`: the ranks with the least and the most time in a phase."""
+    least, most = (choose(ranks, key=lambda rank: rank.part(phase)) for choose in (min, max))
+    if f"{least.part(phase):.0%}" == f"{most.part(phase):.0%}":
+        return ""
+    return f"; {phase} from {least.part(phase):.0%} ({_place(least)}) to {most.part(phase):.0%} ({_place(most)})"
+
+
+def _place(rank: RankTimes) -> str:
+    return f"rank {rank.rank} on {rank.node or 'its node'}"
 
 
 _FIXES = {
@@ -140,11 +155,11 @@ _TEXTS = {
 }
 
 
-def _judge_part(name: str, ranks: Sequence[RankTimes], phase: str) -> CheckStep:
+def _judge_part(name: str, ranks: Sequence[RankTimes], phase: str, count: int) -> CheckStep:
     """Judges a phase on the ranks that are not late: the excess of the late ones counts as straggling."""
     share = statistics.median(rank.part(phase) for rank in ranks)
-    most = sorted(ranks, key=lambda rank: -rank.part(phase))[:4]
-    return _judge(name, share, _TEXTS[phase], _FIXES[phase], tuple(_describe(rank) for rank in most))
+    line = _describe(ranks, count) + _describe_range(ranks, phase)
+    return _judge(name, share, _TEXTS[phase], _FIXES[phase], (line,))
 
 
 def _judge_communication(ranks: Sequence[RankTimes]) -> CheckStep:
@@ -181,14 +196,14 @@ def _judge_clocks(ranks: Sequence[RankTimes]) -> CheckStep:
     share = max(
         1 - (rank.clock or 0.0) / max(median, rank.max_clock or 0.0 if rank.is_slowed else median) for rank in low
     )
-    lines = tuple(
-        f"rank {rank.rank} on {rank.node}: {rank.clock:.0f} of {rank.max_clock or 0:.0f} MHz" for rank in low[:8]
-    )
+    lowest = min(low, key=lambda rank: rank.clock or 0.0)
+    clock = f"{lowest.clock:.0f} of {lowest.max_clock or 0:.0f} MHz"
+    line = f"{len(low)} of {len(known)} ranks; the lowest is {_place(lowest)} with {clock}"
     cause = "heat or power" if any(rank.is_slowed for rank in low) else "an unknown reason"
     fix = "windlass doctor host on these nodes; check fans, inlet temperature, power supplies, application clocks"
     state = State.WRONG if any(rank.is_slowed for rank in low) else State.WARNING
     return CheckStep(
-        name, state, f"{len(low)} GPUs have low clocks because of {cause}", fix, lines, share=max(0.0, share)
+        name, state, f"{len(low)} GPUs have low clocks because of {cause}", fix, (line,), share=max(0.0, share)
     )
 
 

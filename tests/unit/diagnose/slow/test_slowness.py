@@ -73,6 +73,23 @@ def test_a_phase_that_all_ranks_spend_time_in_is_a_cause(phase, name, part, stat
     assert steps[name].share == pytest.approx(part / 100)
 
 
+def test_a_finding_has_one_line_with_the_number_of_ranks():
+    slow = [rank(number, node=f"n{number // 4}", data=60, forward=10, backward=20) for number in range(8)]
+    assert judge(*slow)["slow.data"].evidence == (
+        "8 of 8 ranks: data 60%, backward 20%, forward 10%, optimizer 6%, outside 2%",
+    )
+    slow[5] = rank(5, node="n1", data=64, forward=8, backward=18)
+    (line,) = judge(*slow)["slow.data"].evidence
+    assert line.endswith("; data from 60% (rank 0 on n0) to 64% (rank 5 on n1)")
+
+
+def test_late_ranks_are_described_in_one_line():
+    fast = [rank(number) for number in range(6)]
+    slow = [rank(number, node="n9", forward=50, backward=40) for number in (6, 7)]
+    (line,) = judge(*fast, *slow)["slow.straggler"].evidence
+    assert line == "2 of 8 ranks: forward 50%, backward 40%, optimizer 6%, data 2%, agree 2%"
+
+
 def test_time_without_a_phase_is_the_scripts_own():
     (only,) = read_ranks([rank(0, forward=10, backward=20)])
     assert only.parts[OUTSIDE] == pytest.approx(0.6)
@@ -89,7 +106,8 @@ def test_gpus_with_low_clocks_are_named():
     fine = {"gpu_sm_clock": 1980.0, "gpu_max_sm_clock": 1980.0, "gpu_slowdown": 0.0}
     hot = {"gpu_sm_clock": 990.0, "gpu_max_sm_clock": 1980.0, "gpu_slowdown": 1.0}
     step = judge(rank(0, values=fine), rank(1, values=fine), rank(2, values=hot))["slow.clocks"]
-    assert (step.state, step.share, step.evidence) == (State.WRONG, 0.5, ("rank 2 on n1: 990 of 1980 MHz",))
+    assert (step.state, step.share) == (State.WRONG, 0.5)
+    assert step.evidence == ("1 of 3 ranks; the lowest is rank 2 on n1 with 990 of 1980 MHz",)
     low = {**hot, "gpu_slowdown": 0.0}
     assert judge(rank(0, values=fine), rank(1, values=fine), rank(2, values=low))["slow.clocks"].state is State.WARNING
 
