@@ -8,13 +8,16 @@ from typing import Any, NamedTuple
 
 from windlass.backends.local.paths import StatePaths
 from windlass.cli.errors import UsageError
+from windlass.cli.failure_report import diagnose_with_progress
 from windlass.cli.target import record_source, resolve_context, state_folder, warn_if_offline
+from windlass.cli.terminal.progress import ProgressBar
 from windlass.diagnose.diagnosis import Diagnosis
-from windlass.diagnose.failures.engine import diagnose
 from windlass.server.diagnosis.evidence_request import EvidenceRequest, LoggedText, read_evidence
 from windlass.server.errors import ApiError, ErrorCode
 
 Json = dict[str, Any]
+_STEPS = 3
+"""Steps before the logs are read: state of the job, its logs, files of ranks."""
 
 
 class JobSelection(NamedTuple):
@@ -29,6 +32,17 @@ class JobSelection(NamedTuple):
 
 def diagnose_job(job: JobSelection, *, show_secrets: bool) -> Diagnosis:
     """Returns the diagnosis of an attempt of a job, or of why it waits. Raises UsageError, ApiError."""
+    with ProgressBar(job.name, no_color=False, terminal_only=True) as show:
+        request = _collect(job, show)
+        show(2 / _STEPS, 2, _STEPS, "reading flight recorders and status files")
+        evidence, gaps, _ = read_evidence(request)
+    found = diagnose_with_progress(evidence, show_secrets=show_secrets)
+    return Diagnosis(found.verdict, [*gaps, *found.unseen])
+
+
+def _collect(job: JobSelection, show: ProgressBar) -> EvidenceRequest:
+    """Returns what is to be read of an attempt. Raises UsageError, ApiError."""
+    show(0.0, 0, _STEPS, "reading the state of the job")
     details = _details(job)
     if "members" in details:
         raise UsageError(f"{job.name} is an array\nname one of its jobs: {details['members'][0]['id']}")
@@ -36,14 +50,12 @@ def diagnose_job(job: JobSelection, *, show_secrets: bool) -> Diagnosis:
     if job.attempt is not None and job.attempt > newest:
         raise UsageError(f"{details['id']} has no attempt {job.attempt}\nthe number of its attempts is {newest}")
     if details["phase"] == "Queued" and job.attempt is None:
-        request = _reason_for_waiting(details)
-    else:
-        request = _evidence(job, details, job.attempt or newest)
-        if details["phase"] == "Created":  # it cannot queue yet
-            request = replace(request, texts=[*request.texts, *_reason_for_waiting(details).texts])
-    evidence, gaps, _ = read_evidence(request)
-    found = diagnose(evidence, show_secrets=show_secrets)
-    return Diagnosis(found.verdict, [*gaps, *found.unseen])
+        return _reason_for_waiting(details)
+    show(1 / _STEPS, 1, _STEPS, "finding the logs of its ranks")
+    request = _evidence(job, details, job.attempt or newest)
+    if details["phase"] == "Created":  # it cannot queue yet
+        return replace(request, texts=[*request.texts, *_reason_for_waiting(details).texts])
+    return request
 
 
 def _details(job: JobSelection) -> Json:

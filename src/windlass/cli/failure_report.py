@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.terminal.formatting import format_bytes
 from windlass.cli.terminal.output import as_json
 from windlass.cli.terminal.progress import ProgressBar
 from windlass.cli.terminal.report_format import ReportFormat
@@ -36,7 +37,9 @@ def diagnose_logs(paths: Sequence[str], *, show_secrets: bool) -> Diagnosis:
         raise UsageError(str(error)) from error
     hang = read_hang_evidence(Path(file.name) for file in files if file.name != STANDARD_INPUT)
     logs = [file for file in files if Path(file.name) not in hang.paths]
-    found = _with_progress(Evidence(logs, facts=hang.facts), show_secrets=show_secrets)
+    total = sum(Path(log.name).stat().st_size for log in logs if Path(log.name).exists())
+    evidence = Evidence(logs, facts=hang.facts)
+    found = diagnose_with_progress(evidence, show_secrets=show_secrets, total=total)
     diagnosis = replace(found, unseen=[*found.unseen, *hang.gaps])
     if not files or (diagnosis.verdict is None and len(diagnosis.unseen) >= len(files)):
         gaps = "; ".join(diagnosis.unseen[:3]) or "the folder is empty"
@@ -53,20 +56,25 @@ def print_diagnosis(diagnosis: Diagnosis, how: ReportFormat) -> ExitCode:
     return ExitCode.OK if diagnosis.verdict is None else ExitCode.FAILED
 
 
-def _with_progress(evidence: Evidence, *, show_secrets: bool) -> Diagnosis:
-    total = sum(Path(log.name).stat().st_size for log in evidence.logs if Path(log.name).exists())
+def diagnose_with_progress(evidence: Evidence, *, show_secrets: bool, total: int = 0) -> Diagnosis:
+    """Diagnoses evidence, and shows on a terminal how much of it is read. `total`: its bytes, 0 if not known."""
     done, lock = 0, threading.Lock()
 
-    with ProgressBar("reading logs", no_color=bool(os.environ.get("NO_COLOR"))) as show:
+    with ProgressBar("reading logs", no_color=False, terminal_only=True) as show:
+        show(0.0, 0, total, _describe_bytes(0, total))
 
         def count(read: int) -> None:
             nonlocal done
             with lock:
                 done += read
-                if total and sys.stderr.isatty():
-                    show(min(1.0, done / total), done >> 20, total >> 20)
+                show(min(1.0, done / total) if total else 0.0, done, total, _describe_bytes(done, total))
 
         return diagnose(evidence, show_secrets=show_secrets, report_bytes=count)
+
+
+def _describe_bytes(done: int, total: int) -> str:
+    """Returns the bytes read of the total; of compressed logs, and where no total is known, those read."""
+    return f"{format_bytes(done)} of {format_bytes(total)}" if 0 < total >= done else f"{format_bytes(done)} read"
 
 
 def _paint() -> Paint:

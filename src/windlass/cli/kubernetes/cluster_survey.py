@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,13 +24,29 @@ class _Answers:
     narrowed: bool = False
 
 
-async def survey_cluster(connection: Connection, namespace: str, now: int, *, whole: bool = True) -> ClusterSurvey:
+async def survey_cluster(
+    connection: Connection,
+    namespace: str,
+    now: int,
+    *,
+    whole: bool = True,
+    show: Callable[[float, int, int, str], object] | None = None,
+) -> ClusterSurvey:
     """Returns the objects of all namespaces, or of `namespace` alone, where the caller may list no more.
 
-    With `whole` False only `namespace` is read. Raises Unreachable, and ApiError other than 403 and 404.
+    With `whole` False only `namespace` is read. `show` gets the progress as a `ProgressBar` does. Raises Unreachable,
+    and ApiError other than 403 and 404.
     """
-    answers = _Answers()
-    await asyncio.gather(*(_list_kind(connection, kind, namespace, answers, whole=whole) for kind in KINDS))
+    answers, waiting = _Answers(), [kind.full_name for kind in KINDS]
+
+    async def list_kind(kind: SurveyKind) -> None:
+        await _list_kind(connection, kind, namespace, answers, whole=whole)
+        waiting.remove(kind.full_name)
+        if show and waiting:
+            done = len(KINDS) - len(waiting)
+            show(done / len(KINDS), done, len(KINDS), f"{done} of {len(KINDS)} kinds, next {waiting[0]}")
+
+    await asyncio.gather(*map(list_kind, KINDS))
     refused = {kind: answers.refused[kind] for kind in sorted(answers.refused)}
     return ClusterSurvey(now, answers.objects, refused, namespace if answers.narrowed or not whole else "")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import sys
 import tempfile
@@ -18,12 +19,13 @@ from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.target import NamespaceOption as JobNamespaceOption
 from windlass.cli.target import OnOption, StateOption, record_source, warn_if_offline
+from windlass.cli.terminal.progress import ProgressBar
 from windlass.cli.terminal.report_format import ReportFormat, ReportFormatOption, print_report
 from windlass.cli.verb_group import verb_group
 from windlass.cli.verbs.operator_run import ContextOption, KubeconfigOption, access_to
 from windlass.diagnose.host.checklist import check_host
 from windlass.diagnose.host.readers.files import is_machine
-from windlass.diagnose.host.readers.host_reader import read_host
+from windlass.diagnose.host.readers.host_reader import READING_STEPS, read_host
 from windlass.diagnose.host.readers.live_calls import MOUNTED
 from windlass.diagnose.steps import CheckStep, is_wrong
 
@@ -117,12 +119,13 @@ def cluster(
     from windlass.cli.kubernetes.cluster_survey import survey_cluster  # noqa: PLC0415
     from windlass.diagnose.cluster.checklist import check_cluster  # noqa: PLC0415
 
-    async def survey() -> ClusterSurvey:
+    async def survey(show: ProgressBar) -> ClusterSurvey:
         async with Connection(access, within=REQUEST_TIMEOUT_S, attempt=REQUEST_TIMEOUT_S) as connection:
             own = namespace or access.namespace
-            return await survey_cluster(connection, own, int(time.time() * 1000), whole=not namespace)
+            return await survey_cluster(connection, own, int(time.time() * 1000), whole=not namespace, show=show)
 
-    steps = check_cluster(asyncio.run(survey()))
+    with ProgressBar("listing objects", no_color=False, terminal_only=True) as show:
+        steps = check_cluster(asyncio.run(survey(show)))
     print_report(context or "cluster", steps, output)
     return ExitCode.FAILED if is_wrong(steps) else ExitCode.OK
 
@@ -175,7 +178,15 @@ def host(
     if not is_machine(root):
         raise UsageError(f"--root {root} has neither proc nor sys: name the folder at which the machine's / is mounted")
     folders = ("/", tempfile.gettempdir(), str(Path.home()), os.environ.get("WINDLASS_STATE", "/"))
-    facts = read_host(root, MOUNTED if root != Path("/") else None, folders, os.environ)
+    with ProgressBar("reading this machine", no_color=False, terminal_only=True) as show:
+        count = itertools.count()
+        facts = read_host(
+            root,
+            MOUNTED if root != Path("/") else None,
+            folders,
+            os.environ,
+            lambda step: show((at := next(count)) / READING_STEPS, at, READING_STEPS, step),
+        )
     steps = check_host(facts)
     if burn:
         steps += _burn(seconds, len(facts.nvml.gpus))

@@ -11,8 +11,9 @@ from machines import LIMITS, NODE
 
 from windlass.cli.entry import main
 from windlass.diagnose.host.facts import Cgroup, TorchPackage
+from windlass.diagnose.host.readers.host_reader import READING_STEPS, read_host
 from windlass.diagnose.host.readers.kernel_log_reader import read_kernel_log
-from windlass.diagnose.host.readers.live_calls import read_clock, read_file_system
+from windlass.diagnose.host.readers.live_calls import MOUNTED, read_clock, read_file_system
 from windlass.diagnose.host.readers.nvml_reader import read_nvml
 from windlass.diagnose.host.readers.package_reader import describe_torch
 from windlass.diagnose.host.readers.pci_reader import find_acs
@@ -169,3 +170,11 @@ def test_doctor_imports_neither_torch_nor_the_backends():
         "print([m for m in ('torch', 'numpy', 'aiohttp', 'windlass.backends.local.backend') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_each_step_of_the_reading_is_reported_before_it_begins(tmp_path):
+    steps: list[str] = []
+    read_host(tmp_path, MOUNTED, report_step=steps.append)
+    assert len(steps) == READING_STEPS
+    assert steps[0] == "address of the own name"
+    assert "kernel log" in steps

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from windlass.diagnose.host.facts import FileSystem, HostFacts
 from windlass.diagnose.host.readers.driver_reader import (
@@ -29,9 +30,12 @@ from windlass.diagnose.host.readers.system_reader import (
 )
 from windlass.diagnose.host.readers.toolkit_reader import read_toolkit
 
+_Fact = TypeVar("_Fact")
 _SHM = "dev/shm"
 _VARIABLES = ("NCCL_", "FI_", "RDMAV_")
 """Beginnings of the variables of NCCL, libfabric and rdma-core."""
+READING_STEPS = 9
+"""Number of steps that `read_host` reports."""
 
 
 def read_host(
@@ -39,14 +43,21 @@ def read_host(
     calls: LiveCalls | None = None,
     folders: Sequence[str] = ("/",),
     environment: Mapping[str, str] | None = None,
+    report_step: Callable[[str], object] = str,
 ) -> HostFacts:
     """Returns the facts of the machine whose file systems are mounted at `root`.
 
     `folders`: absolute paths whose file systems are measured; `environment`: of the processes that would run here.
+    `report_step` is called with the name of each step that may take long, before it begins.
     """
+
+    def step(name: str, read: Callable[..., _Fact], *arguments: Any) -> _Fact:
+        report_step(name)
+        return read(*arguments)
+
     live = calls or LiveCalls()
-    driver, is_open = read_driver(root)
-    own_name = live.own_name()
+    own_name = step("address of the own name", live.own_name)
+    driver, is_open = step("driver", read_driver, root)
     return HostFacts(
         host=read_text(root / "etc/hostname") if root != Path("/") else own_name.name,
         kernel=read_text(root / "proc/sys/kernel/osrelease"),
@@ -59,22 +70,22 @@ def read_host(
         is_open_driver=is_open,
         libraries=read_libraries(root),
         compatible_driver=read_compatible_driver(root),
-        pci=read_pci(root),
+        pci=step("PCI bus", read_pci, root),
         node_errors=read_nodes(root, live.open_error),
-        nvml=live.nvml(),
-        kernel_log=read_kernel_log(root),
+        nvml=step("NVML", live.nvml),
+        kernel_log=step("kernel log", read_kernel_log, root),
         torch=live.torch(),
-        packages=live.packages(),
+        packages=step("Python packages", live.packages),
         preloaded=find_preloaded_nccl(environment or {}),
         variables={name: (environment or {})[name] for name in environment or () if name.startswith(_VARIABLES)},
         limits=read_limits(root),
         shm=live.file_system(root / _SHM, f"/{_SHM}"),
-        disks=_read_disks(root, live, folders),
+        disks=step("disks", _read_disks, root, live, folders),
         cgroup=read_cgroup(root),
-        toolkit=read_toolkit(root),
+        toolkit=step("container toolkit", read_toolkit, root),
         rdma=read_rdma(root),
         own_name=own_name,
-        clock=live.clock(),
+        clock=step("clock", live.clock),
     )
 
 
