@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.terminal.formatting import format_bytes
 from windlass.cli.terminal.output import as_json
 from windlass.cli.terminal.progress import ProgressBar
 from windlass.cli.terminal.report_format import ReportFormat
+from windlass.core.model.resources import format_bytes
 from windlass.diagnose.failures.engine import diagnose
 from windlass.diagnose.failures.evidence import Evidence
 from windlass.diagnose.failures.log_files import STANDARD_INPUT, NoSuchLogError, find_logs

@@ -8,6 +8,7 @@ from windlass.core.model.resources import (
     MAX_AMOUNT,
     QuantityError,
     add,
+    format_bytes,
     format_quantity,
     format_readable,
     multiply,
@@ -87,3 +88,9 @@ def test_no_amount_for_people_is_larger_than_it_is() -> None:
 @pytest.mark.parametrize("resource", ["memory", "ephemeral-storage", "hugepages-2Mi"])
 def test_amounts_counted_in_bytes_are_written_so(resource: str) -> None:
     assert format_quantity(resource, 3 * 2**30) == "3Gi"
+
+
+def test_a_size_has_three_digits_and_a_binary_suffix():
+    sizes = (8, 1020, 1024, 1500, 1048572, 2**28, 1.5e9, 2**50, -2048)
+    shown = ["8 B", "1020 B", "1 KiB", "1.46 KiB", "1 MiB", "256 MiB", "1.4 GiB", "1 PiB", "-2 KiB"]
+    assert [format_bytes(size) for size in sizes] == shown

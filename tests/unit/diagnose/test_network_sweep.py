@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from windlass.diagnose.network.charts import csv_text, format_rate, format_size, plain_sweep, report_lines, svg
+from windlass.diagnose.network.charts import csv_text, format_rate, plain_sweep, report_lines, svg
 from windlass.diagnose.network.measurements import CollectiveMeasurement, read_sweep
 from windlass.diagnose.network.sweep_worker import MARK
 from windlass.diagnose.network.verdict import judge_sweep
@@ -142,11 +142,4 @@ def test_forms_of_output_hold_the_same_measurements():
 
 
 def test_figures_are_short():
-    assert [format_size(size) for size in (8, 1020, 4096, 1048572, 2**28)] == [
-        "8 B",
-        "1020 B",
-        "4 KiB",
-        "1 MiB",
-        "256 MiB",
-    ]
     assert [format_rate(rate) for rate in (5e5, 4.98e7, 1.19e9)] == ["0.5 MB/s", "49.8 MB/s", "1.19 GB/s"]

@@ -16,6 +16,7 @@ from windlass.cli.kubernetes.job_names import resource_of
 from windlass.cli.kubernetes.training_jobs import build_training_jobs
 from windlass.cli.terminal.formatting import pluralize
 from windlass.core.model.job import Job
+from windlass.core.model.resources import format_bytes
 from windlass.jobs.description.job_file import loads
 from windlass.jobs.description.options import RunOptions
 from windlass.jobs.description.submission import Submission
@@ -24,7 +25,7 @@ from windlass.jobs.kubernetes.labels import CANCEL, USER
 from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.jobs.kubernetes.manifests.known_fields.messages import warnings_of_job_file
 from windlass.jobs.kubernetes.manifests.manifest_file import holds_manifests, objects_of
-from windlass.jobs.kubernetes.pods.code_archive import CodeArchive, config_map, format_size, image_of, with_code
+from windlass.jobs.kubernetes.pods.code_archive import CodeArchive, config_map, image_of, with_code
 from windlass.jobs.syntax.text import STDIN, Text, read_text
 from windlass.jobs.syntax.yaml_tree import compose, plain
 
@@ -103,7 +104,7 @@ def build_objects(request: SubmitRequest, finder: JobFinder) -> SubmitObjects:
     if code is None:
         return SubmitObjects(made.manifests, [*warnings, *made.warnings], [])
     files = pluralize(len(code.sizes), "file")
-    note = f"shipping the code: {files}, {format_size(len(code.archive))} packed ({code.name})"
+    note = f"shipping the code: {files}, {format_bytes(len(code.archive))} packed ({code.name})"
     return SubmitObjects([config_map(code, finder.namespace), *made.manifests], [*warnings, *made.warnings], [note])
 
 

@@ -40,16 +40,6 @@ def format_start(at: int | None, sure: str, now: int | None = None) -> str:
     return f"{'by' if sure == 'bound' else '~'} {format_time(at, now)}"
 
 
-def format_bytes(size: float | None) -> str:
-    """Returns a size with a binary suffix: "512 B", "1.46 GiB"."""
-    if size is None:
-        return "-"
-    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if abs(size) >= 1 << power:
-            return f"{size / (1 << power):.3g} {unit}"
-    return f"{size:.0f} B"
-
-
 def format_resources(resources: Mapping[str, int]) -> str:
     """Returns "4 cpu, 16Gi memory, 2 gpu". The number of pods is left out: jobs do not request it."""
     shown = {name: value for name, value in resources.items() if value and name != PODS}

@@ -14,10 +14,11 @@ import typer
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.target import NoColorOption, StateOption, state_folder, uses_color
-from windlass.cli.terminal.formatting import format_bytes, format_time, pluralize
+from windlass.cli.terminal.formatting import format_time, pluralize
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, show
 from windlass.cli.terminal.progress import ProgressBar
 from windlass.cli.verb_group import verb_group
+from windlass.core.model.resources import format_bytes
 from windlass.train.checkpoint.store.folder_storage import FolderStorage
 from windlass.train.checkpoint.store.inventory import (
     CheckpointEntry,
@@ -53,7 +54,7 @@ _SEEN = Listing(
     (
         Column("STEP", lambda row: _count(row["step"]), right=True),
         Column("STATE", lambda row: row["state"], style=lambda row: _STYLES[row["state"]]),
-        Column("SIZE", lambda row: format_bytes(row["size"]), right=True),
+        Column("SIZE", lambda row: "-" if row["size"] is None else format_bytes(row["size"]), right=True),
         Column("SAVED", lambda row: format_time(row["saved_at"])),
         Column("SAMPLES", lambda row: _count(row["samples"]), right=True),
         Column("RANKS", lambda row: _count(row["ranks"]), right=True),

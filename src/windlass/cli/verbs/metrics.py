@@ -23,8 +23,8 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.option_values import parse_duration_option
 from windlass.cli.target import NoColorOption, OnOption, StateOption, resolve_context, state_folder, uses_color
 from windlass.cli.terminal.charts import chart_lines, sparkline
-from windlass.cli.terminal.formatting import format_bytes
 from windlass.cli.terminal.output import Column, Format, Listing, as_json, show
+from windlass.core.model.resources import format_bytes
 from windlass.server.discovery import open_state
 from windlass.server.telemetry_records.recorder import STORE_NAME
 

@@ -120,6 +120,15 @@ def format_readable(resource: str, amount: int) -> str:
     return f"{amount * decimals // size / decimals:.15g}{letter}i"
 
 
+def format_bytes(size: float) -> str:
+    """Formats a size with a binary suffix, rounded to three digits: "512 B", "1.46 GiB"."""
+    value, units = size, ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
+    while len(units) > 1 and abs(value) >= (1024 if units[0] == "B" else 999.5):
+        value /= 1024
+        units.pop(0)
+    return f"{value:.0f} B" if units[0] == "B" else f"{value:.3g} {units[0]}"
+
+
 def _is_in_bytes(resource: str) -> bool:
     return resource in _IN_BYTES or resource.startswith("hugepages-")
 

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from html import escape
 from typing import Any
 
+from windlass.core.model.resources import format_bytes
 from windlass.diagnose.network.measurements import CollectiveMeasurement, Sweep
 from windlass.diagnose.network.verdict import NetworkVerdict
 
@@ -59,7 +60,7 @@ def _collective_table(sweep: Sweep) -> Iterator[str]:
     yield f"{'COLLECTIVE':<10}  {'SIZE':>8}  {'TIME':>12}  {'ALGBW':>11}  {'BUSBW':>11}  WRONG"
     for each in sweep.collectives:
         yield (
-            f"{each.operation:<10}  {format_size(each.bytes):>8}  {each.seconds * 1e6:>9,.1f} µs"
+            f"{each.operation:<10}  {format_bytes(each.bytes):>8}  {each.seconds * 1e6:>9,.1f} µs"
             f"  {format_rate(each.algorithm_bandwidth):>11}  {format_rate(each.bus_bandwidth):>11}  {each.wrong}"
         )
     yield ""
@@ -73,19 +74,8 @@ def _plot(found: Sequence[CollectiveMeasurement]) -> Iterator[str]:
         for each in found:
             if each.operation == operation:
                 bar = "█" * max(1, round(each.bus_bandwidth / top * _BAR))
-                yield f"{format_size(each.bytes):>8}  {bar} {format_rate(each.bus_bandwidth)}"
+                yield f"{format_bytes(each.bytes):>8}  {bar} {format_rate(each.bus_bandwidth)}"
         yield ""
-
-
-def format_size(size: int) -> str:
-    """Formats a number of bytes with a binary suffix, rounded to three digits."""
-    if size < 2**11:
-        return f"{size} B"
-    value, units = size / 1024, ["KiB", "MiB", "GiB", "TiB"]
-    while value >= 1000 and len(units) > 1:
-        value /= 1024
-        units.pop(0)
-    return f"{value:.3g} {units[0]}"
 
 
 def format_rate(rate: float) -> str:
@@ -170,11 +160,11 @@ def _curve(found: Sequence[CollectiveMeasurement], operation: str, row: int) -> 
         x = _MARGIN + (sizes[at] - min(sizes)) / across * (_WIDTH - 2 * _MARGIN)
         y = _HEIGHT - _MARGIN - (rates[at] - min(rates)) / up * (_HEIGHT - 2 * _MARGIN)
         points.append(f"{x:.1f},{y:.1f}")
-        label = f"{format_size(found[at].bytes)}: {format_rate(found[at].bus_bandwidth)}"
+        label = f"{format_bytes(found[at].bytes)}: {format_rate(found[at].bus_bandwidth)}"
         marks.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"><title>{label}</title></circle>')
         if row == 0:
             marks.append(
-                f'<text x="{x:.1f}" y="{_HEIGHT - 20}" text-anchor="middle">{format_size(found[at].bytes)}</text>'
+                f'<text x="{x:.1f}" y="{_HEIGHT - 20}" text-anchor="middle">{format_bytes(found[at].bytes)}</text>'
             )
     legend = f'<text x="{_WIDTH - _MARGIN}" y="{36 + 16 * row}" text-anchor="end" fill="{colour}">{operation}</text>'
     line = f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="2"/>'

@@ -101,5 +101,5 @@ def test_a_folder_that_is_too_large_is_reported_with_its_largest_files():
 
     text = size_fault(pack([TRAIN, File("data/train.npy", noise)]))
 
-    assert text.startswith("the code is 3.001 MiB packed, and 1 MiB is the most; largest: data/train.npy 3 MiB")
+    assert text.startswith("the code is 3 MiB packed, 2 MiB above the limit of 1 MiB; largest: data/train.npy 3 MiB")
     assert size_fault(pack([TRAIN])) == ""

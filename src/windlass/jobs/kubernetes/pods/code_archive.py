@@ -17,6 +17,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from windlass.core.model.job import Job, Role
+from windlass.core.model.resources import format_bytes
 from windlass.jobs.kubernetes.labels import OURS
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.pods.container_security import UNPRIVILEGED
@@ -87,22 +88,15 @@ def size_fault(packed: CodeArchive, limit: int = MAX_ARCHIVE_BYTES) -> str:
     """The reason why the archive cannot be shipped, with its largest files; "" if it can."""
     if len(packed.archive) <= limit:
         return ""
-    found, most = format_size(len(packed.archive)), format_size(limit)
-    return f"the code is {found} packed, and {most} is the most; {describe_largest_files(packed.sizes)}"
+    found, excess = format_bytes(len(packed.archive)), format_bytes(len(packed.archive) - limit)
+    largest = describe_largest_files(packed.sizes)
+    return f"the code is {found} packed, {excess} above the limit of {format_bytes(limit)}; {largest}"
 
 
 def describe_largest_files(sizes: dict[str, int]) -> str:
     """The files that make a folder large, in words."""
     first = sorted(sizes.items(), key=lambda item: (-item[1], item[0]))[:_MAX_LISTED]
-    return "largest: " + ", ".join(f"{path} {format_size(count)}" for path, count in first)
-
-
-def format_size(count: int) -> str:
-    """Formats a size in bytes."""
-    for power, unit in ((20, "MiB"), (10, "KiB")):
-        if count >= 1 << power:
-            return f"{count / (1 << power):.4g} {unit}"
-    return f"{count} B"
+    return "largest: " + ", ".join(f"{path} {format_bytes(count)}" for path, count in first)
 
 
 def config_map(packed: CodeArchive, namespace: str = "", owners: Sequence[Manifest] = ()) -> Manifest:
