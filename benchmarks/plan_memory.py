@@ -51,6 +51,10 @@ CASES = (
     ("layers=16,width=384,heads=6,ffn=1024,vocab=4096", 512, 16, "fp32", "full"),
     ("residual network", 0, 16, "fp32", "none"),
     ("vision transformer", 0, 16, "fp32", "none"),
+    # attention with dropout of its scores, which a CPU keeps
+    ("vision transformer with dropout of scores", 0, 16, "fp32", "none"),
+    ("encoder with dropout of scores", 0, 8, "fp32", "none"),
+    ("causal layers with dropout of scores", 0, 8, "fp32", "none"),
 )
 SHARDED = (
     # decoder, length, micro-batch; in fp32 on two ranks with FSDP2
@@ -157,23 +161,47 @@ def residual_network() -> nn.Module:
 
 
 class VisionTransformer(nn.Module):
-    """Patches of 16 × 16 pixels, an encoder with dropout but of scores, and a head on the mean.
+    """Patches of 16 × 16 pixels, an encoder with dropout, and a head on the mean.
 
-    The planner assumes fused attention. CPUs do not have it with dropout of the scores, and keep the scores then.
+    CPUs have no fused attention with dropout of the scores, and keep the scores then.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, of_scores: float = 0.0) -> None:
         super().__init__()
         self.patches = nn.Conv2d(3, 384, 16, 16)
         layer = nn.TransformerEncoderLayer(384, 6, 1536, dropout=0.1, activation="gelu", batch_first=True)
-        layer.self_attn.dropout = 0.0
+        layer.self_attn.dropout = of_scores
         self.encoder, self.head = nn.TransformerEncoder(layer, 6, enable_nested_tensor=False), nn.Linear(384, 1000)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.head(self.encoder(self.patches(x).flatten(2).transpose(1, 2)).mean(1))
 
 
+class CausalLayer(nn.Module):
+    """A layer as in GPT-2: one projection for queries, keys and values, causal attention with dropout of its scores."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm1, self.norm2, self.drop = nn.LayerNorm(384), nn.LayerNorm(384), nn.Dropout(0.1)
+        self.qkv, self.o = nn.Linear(384, 1152), nn.Linear(384, 384)
+        self.mlp = nn.Sequential(nn.Linear(384, 1536), nn.GELU(), nn.Linear(1536, 384), nn.Dropout(0.1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (part.unflatten(-1, (6, 64)).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, -1))
+        mixed = functional.scaled_dot_product_attention(q, k, v, dropout_p=0.1, is_causal=True)
+        x = x + self.drop(self.o(mixed.transpose(1, 2).flatten(2)))
+        return x + self.mlp(self.norm2(x))
+
+
+def encoder_with_dropout() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(512, 8, 2048, dropout=0.2, batch_first=True, norm_first=True)
+    return nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
+
+
 MODULES = {
+    "vision transformer with dropout of scores": (lambda: VisionTransformer(0.1), "3x224x224"),
+    "encoder with dropout of scores": (encoder_with_dropout, "512x512"),
+    "causal layers with dropout of scores": (lambda: nn.Sequential(*(CausalLayer() for _ in range(4))), "512x384"),
     "residual network": (residual_network, "3x224x224"),
     "vision transformer": (VisionTransformer, "3x224x224"),
     "mlp": (mlp, "2048"),
@@ -186,7 +214,7 @@ MODULES = {
 def model_size(name: str, length: int, precision: str) -> ModelSize:
     if name in MODULES:
         build, sample = MODULES[name]
-        return size_module(build, sample, precision, name)
+        return size_module(build, sample, precision, name, fused_dropout=False)
     return size_decoder(parse_sizes(name), length, precision, name)
 
 

@@ -59,17 +59,20 @@ def load_builder(text: str) -> Callable[[], nn.Module]:
     return build
 
 
-def size_module(build: Callable[[], nn.Module], sample: str, precision: str, name: str) -> ModelSize:
+def size_module(
+    build: Callable[[], nn.Module], sample: str, precision: str, name: str, *, fused_dropout: bool = True
+) -> ModelSize:
     """Returns the sizes of the module that `build` returns, for inputs of one shape. Raises PlanError.
 
     The module runs forward once on the meta device, with attention as one fused operator. Hooks of autograd count what
-    the backward pass would need, each storage once and parameters not at all.
+    the backward pass would need, each storage once and parameters not at all. `fused_dropout`: whether attention with
+    dropout of its scores is fused too, as on GPUs; a CPU keeps the scores.
     """
     shape, dtype = parse_input(sample)
     try:
         with torch.device("meta"):
             module = build().to("meta")
-            traced = _trace(module, torch.zeros((1, *shape), dtype=dtype), precision)
+            traced = _trace(module, torch.zeros((1, *shape), dtype=dtype), precision, fused_dropout=fused_dropout)
     except Exception as error:
         raise PlanError(f"{name}: could not run on the meta device: {type(error).__name__}: {error}") from error
     counter, blocks, output, flops = traced
@@ -96,13 +99,13 @@ def size_module(build: Callable[[], nn.Module], sample: str, precision: str, nam
 
 
 def _trace(
-    module: nn.Module, inputs: torch.Tensor, precision: str
+    module: nn.Module, inputs: torch.Tensor, precision: str, *, fused_dropout: bool
 ) -> tuple[_SavedTensors, list[tuple[int, int]], int, int]:
     """Returns kept tensors, (input, kept) bytes of each block, bytes of the output, and operations of the forward."""
     counter = _SavedTensors({parameter.untyped_storage()._cdata for parameter in module.parameters()})  # noqa: SLF001
     blocks = [module.get_submodule(path) for path in find_blocks(module, ())]
     with (
-        _fused_attention() as attention,
+        _fused_attention(with_dropout=fused_dropout) as attention,
         counter.counts_of(blocks) as counts,
         FlopCounterMode(display=False) as flops,
         torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"),
@@ -116,22 +119,32 @@ def _trace(
 class _FusedAttention(torch.autograd.Function):
     """Attention that keeps queries, keys, values and the result, as the fused kernels do; the values are not computed.
 
-    The meta device has only the unfused operator, which keeps all scores.
+    The meta device has only the unfused operator, which keeps all scores. The heads of a token are neighbours in the
+    result, so that a module joins them without a copy.
     """
 
     @staticmethod
     def forward(ctx: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        result = query.new_empty((*query.shape[:-1], value.shape[-1]))
+        shape = (*query.shape[:-1], value.shape[-1])
+        order = (0, 2, 1, 3) if len(shape) == 4 else range(len(shape))
+        result = query.new_empty([shape[axis] for axis in order]).permute(*order)
         ctx.save_for_backward(query, key, value, result)
         return result
 
 
 @contextmanager
-def _fused_attention() -> Iterator[list[int]]:
-    """Replaces scaled dot-product attention by `_FusedAttention`; yields a list that receives its operations."""
+def _fused_attention(*, with_dropout: bool) -> Iterator[list[int]]:
+    """Replaces scaled dot-product attention by `_FusedAttention`; yields a list that receives its operations.
+
+    Attention with dropout of its scores stays unfused without `with_dropout`. It keeps the scaled queries and keys, the
+    values, and three tensors of the size of the scores: the softmax, the mask, and their product.
+    """
     flops: list[int] = []
 
-    def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+    def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *more: Any, **named: Any) -> torch.Tensor:
+        dropout = named.get("dropout_p", more[1] if len(more) > 1 else 0.0)
+        if dropout and not with_dropout:
+            return original(query, key, value, *more, **named)
         flops.append(2 * query.shape[:-1].numel() * key.shape[-2] * (query.shape[-1] + value.shape[-1]))
         result: torch.Tensor = _FusedAttention.apply(query, key, value)  # type: ignore[no-untyped-call]
         return result
