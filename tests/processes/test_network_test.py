@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from terminal import daemon, ok, phase, windlass
 
 from windlass.diagnose.network import sweep_worker
 from windlass.diagnose.network.measurements import read_sweep
@@ -117,7 +118,8 @@ def test_a_rank_that_does_not_reach_rank_0_names_the_address(hosts):
     assert error.startswith("rank 1 on host1: host1 cannot reach rank 0 at 10.99.0.1 port 29777 in 2 s: ")
 
 
-def test_two_nodes_of_this_machine_are_measured(tmp_path):
+def test_two_nodes_of_this_machine_are_measured_and_the_result_is_kept(tmp_path):
+    tmp_path.chmod(0o700)
     words = ["network", "test", "-N", "2", "--sizes", "1Ki,64Ki", "-o", "json", "--state", str(tmp_path)]
     done = subprocess.run([WINDLASS, *words], capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 0, done.stderr
@@ -131,6 +133,21 @@ def test_two_nodes_of_this_machine_are_measured(tmp_path):
     ]
     (pair,) = found["pairs"]
     assert (pair["a"], pair["b"], pair["wrong"]) == ("n1", "n2", 0)
+    again = [WINDLASS, "network", "results", "n1", "n2", "-o", "json", "--state", str(tmp_path)]
+    assert subprocess.run(again, capture_output=True, text=True, check=True).stdout == done.stdout
+
+
+def test_a_test_that_gets_no_nodes_says_why_and_ends(state):
+    with daemon(state, "--local-nodes", "2", "--local-gpus", "1"):
+        ok(state, "submit", "--name", "hold", "-N", "2", "-G", "1", "--", "sleep", "600")
+        phase(state, "hold", "Running")
+        done = windlass(state, "network", "test", "-N", "2", "-G", "1", "--timeout", "1s")
+        ok(state, "cancel", "hold")
+    assert done.returncode == 75, done.stderr
+    assert "network-test-2 Queued, position 1: needs 2×1 gpu" in done.stderr
+    assert "hold-1: 2 gpu (1 on n1, 1 on n2)" in done.stderr
+    assert "network-test-2 got no nodes within 1.0 s and is cancelled" in done.stderr
+    assert done.stdout == ""
 
 
 def test_sizes_that_cannot_be_read_are_one_clear_error(tmp_path):

@@ -27,6 +27,7 @@ def describe_error(error: Exception) -> tuple[str, ExitCode]:
     from windlass.backends.local.folder_lock import HeldError  # noqa: PLC0415
     from windlass.backends.local.name_resolution import NameResolutionError  # noqa: PLC0415
     from windlass.backends.port import BackendError  # noqa: PLC0415
+    from windlass.cli.queue_limit import QueueTimeoutError  # noqa: PLC0415
     from windlass.hardware.errors import PlanError  # noqa: PLC0415
     from windlass.jobs.errors import InputError  # noqa: PLC0415
     from windlass.train.checkpoint.store.errors import CheckpointError, StorageError  # noqa: PLC0415
@@ -40,6 +41,7 @@ def describe_error(error: Exception) -> tuple[str, ExitCode]:
         (NameResolutionError, ExitCode.NO_SUCH_JOB),
         (AccessError, ExitCode.USAGE),
         (HeldError, ExitCode.BUSY),
+        (QueueTimeoutError, ExitCode.BUSY),
         (BackendError, ExitCode.STATE_UNUSABLE),
         (StorageError, ExitCode.STATE_UNUSABLE),
         (CheckpointError, ExitCode.USAGE),

@@ -42,7 +42,8 @@ MEANING = MappingProxyType(
         ExitCode.SOFTWARE: "A defect of Windlass; the message names the file with the details.",
         ExitCode.STATE_UNUSABLE: "The state folder or the checkpoint storage cannot be created or used: not writable, "
         "damaged, not answering, its disk is full, or other users can open the state folder.",
-        ExitCode.BUSY: "Another process controls the state folder.",
+        ExitCode.BUSY: "Another process controls the state folder. For `network test`: no nodes were free "
+        "within `--timeout`.",
         ExitCode.NOT_ALLOWED: "Another user runs the daemon of the folder; on a cluster, you lack the permission.",
         ExitCode.CANCELLED: "The job was cancelled (Ctrl-C, `windlass cancel`, its terminal was closed), "
         "or the verb stopped following it and left it to the daemon.",

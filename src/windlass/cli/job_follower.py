@@ -14,6 +14,7 @@ from windlass.cli import job_messages
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_submission import owner_process, submission_context
 from windlass.cli.log_tail import LogTail
+from windlass.cli.queue_limit import QueueLimit
 from windlass.cli.rank_placement import nodes_of_ranks
 from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.screen import Screen
@@ -59,6 +60,9 @@ class JobController(Protocol):
 
     def job(self, name: str, /) -> Json:
         """Returns the details of a job."""
+
+    def explain(self, name: str, what_if: str = "", /) -> Json:
+        """Returns why a job waits."""
 
     def act(self, verb: str, name: str, **how: Any) -> Json:
         """Cancels, suspends or resumes a job."""
@@ -169,8 +173,16 @@ class _JobOutput:
 class JobFollower:
     """One foreground `run`. Finds or becomes the controller, and does so again when that controller stops."""
 
-    def __init__(self, target: FollowTarget, screen: Screen, *, always_cancels: bool = False) -> None:
+    def __init__(
+        self,
+        target: FollowTarget,
+        screen: Screen,
+        *,
+        always_cancels: bool = False,
+        queue_limit: QueueLimit | None = None,
+    ) -> None:
         self._target = target
+        self._queue_limit = queue_limit
         self._always_cancels = always_cancels
         """Whether an interrupt cancels jobs of a daemon or a cluster, too."""
         self._screen = screen
@@ -184,6 +196,8 @@ class JobFollower:
         self._unhandled: list[Json] = []
         """Events that a stream returned, and whose handling a lost controller interrupted."""
         self._generation: dict[str, int] = {}
+        self.nodes: list[str] = []
+        """Nodes of the generation that started last."""
         self._output = _JobOutput(screen)
         self._ended: dict[str, Json] = {}
 
@@ -202,11 +216,13 @@ class JobFollower:
                 again = True
                 self._reconnect()
         self._names = ",".join(ids)
+        if self._queue_limit:
+            self._queue_limit.begin()
         for warning in self._target.warnings(ids):
             self._screen.say(warning)
 
     def follow(self, interrupts: Interrupts) -> int:
-        """Follows the submitted jobs to their end. Returns the exit code."""
+        """Follows the submitted jobs to their end. Returns the exit code. Raises QueueTimeoutError."""
         while True:
             try:
                 return self._until_end(self._names, interrupts)
@@ -244,6 +260,9 @@ class JobFollower:
                 pause = _MIN_POLL_S if self._output.print_new() or events else min(pause * 1.5, _MAX_POLL_S)
                 if any(event["type"] == "all ended" for event in events):
                     return self._finish(interrupts)
+                if self._queue_limit and self._queue_limit.is_over():
+                    self._cancel(names, by="--timeout", now=False)
+                    raise self._queue_limit.error(names)
                 if self._screen.reader_left and not self._noted_broken_pipe:
                     self._noted_broken_pipe = True
                     interrupts.note("closed output pipe")
@@ -265,15 +284,24 @@ class JobFollower:
     def _handle_event(self, event: Json) -> None:
         match event["type"]:
             case "verdict":
-                self._screen.state(job_messages.waiting_line(event["job"]))
+                self._report_wait(event["job"])
             case "transition":
                 self._report_transition(event)
             case "end":
                 job = event["job"]
                 self._ended[job["id"]] = job
 
+    def _report_wait(self, job: Json) -> None:
+        explanation = self._queue_limit.explain(job, self.connection) if self._queue_limit else ""
+        if explanation:
+            self._screen.say(explanation)
+        else:
+            self._screen.state(job_messages.waiting_line(job))
+
     def _report_transition(self, event: Json) -> None:
         job_id, after = event["job_id"], event["after"]
+        if self._queue_limit:
+            self._queue_limit.note_transition(event)
         if after == "Admitted" and event["before"] != "Admitted":
             self._report_start(job_id, event["at"])
         elif after == "Restarting" and event["before"] != "Restarting":
@@ -295,6 +323,7 @@ class JobFollower:
         nodes = [node for (number, _), node in nodes_by_rank.items() if node and number == generation]
         if not nodes and details["attempts"] == generation:  # its pods are not bound yet
             nodes = details["nodes"]
+        self.nodes = nodes
         self._output.add(job_id, nodes_by_rank, self._target.log_source)
         self._screen.say(job_messages.admission_line(job_id, generation, at - details["created_at"], nodes))
         if generation == 1:
@@ -320,13 +349,16 @@ class JobFollower:
         by = interrupts.names[-1]
         action = "cancelling {}; repeat to kill it at once" if first else "killing {}"
         self._screen.say(f"{by}: {action.format(names)}")
+        self._cancel(names, by=by, now=not first)
+        return False
+
+    def _cancel(self, names: str, *, by: str, now: bool) -> None:
         for name in names.split(","):
             try:
-                self.connection.act("cancel", name, by=by, now=not first)
+                self.connection.act("cancel", name, by=by, now=now)
             except ApiError as error:
                 if error.code is not ErrorCode.WRONG_STATE:  # it has just ended by itself
                     raise
-        return False
 
     def _detach(self, names: str) -> int:
         self._screen.say(f"detached from {names}, which keeps running")

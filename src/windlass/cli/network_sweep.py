@@ -8,14 +8,16 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from windlass.cli.errors import UsageError
+from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_follower import FollowedLogs, FollowTarget, JobController, JobFollower, LocalTarget
 from windlass.cli.job_submission import current_user, for_this_machine
+from windlass.cli.queue_limit import QueueLimit
 from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.screen import Screen
 from windlass.diagnose.network import sweep_worker
@@ -64,6 +66,20 @@ def job_options(nodes: int, gpus: int, timeout_s: float, **more: Any) -> RunOpti
         time=f"{int(4 * timeout_s) + _OTHER_TIME_S}s",
         **{name: value for name, value in more.items() if value},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRun:
+    """A test that has ended: measurements, the events that they come from, and the nodes of its job.
+
+    `cluster`: address of the API server, "" for this machine.
+    """
+
+    sweep: Sweep
+    events: Sequence[str]
+    nodes: Sequence[str]
+    is_cancelled: bool
+    cluster: str = ""
 
 
 class _CollectedLogs:
@@ -116,17 +132,24 @@ class _CollectingTarget:
         return self._target.log_location(job_id)
 
 
-def sweep_here(request: SweepRequest, state: Path, wanted: ClusterOptions, screen: Screen) -> Sweep:
-    """Runs the test on nodes of this machine. Raises UsageError without torch."""
+def sweep_here(
+    request: SweepRequest, state: Path, wanted: ClusterOptions, screen: Screen, limit: QueueLimit
+) -> SweepRun:
+    """Runs the test on nodes of this machine. Raises UsageError without torch, QueueTimeoutError without nodes."""
     if find_spec("torch") is None:
         raise UsageError("the ranks of the test need torch, which is not installed\npip install 'windlass[train]'")
     command = (sys.executable, str(_WORKER), *request.arguments)
     submission = from_options(request.options, command, cwd="/", user=current_user())
-    return _follow(LocalTarget(state, wanted), for_this_machine([submission]), screen)
+    return _follow(LocalTarget(state, wanted), for_this_machine([submission]), screen, limit)
 
 
-def sweep_on_cluster(request: SweepRequest, context: str, namespace: str, screen: Screen) -> Sweep:
-    """Runs the test on nodes of a cluster: the file of a rank is sent along, and the image has Python and torch."""
+def sweep_on_cluster(
+    request: SweepRequest, context: str, namespace: str, screen: Screen, limit: QueueLimit
+) -> SweepRun:
+    """Runs the test on nodes of a cluster: the file of a rank is sent along, and the image has Python and torch.
+
+    Raises QueueTimeoutError.
+    """
     from windlass.cli.kubernetes.client import ClusterClient  # noqa: PLC0415 - loads a cluster's libraries
     from windlass.cli.kubernetes.run import ClusterTarget, prepare_objects, target_option  # noqa: PLC0415
     from windlass.cli.kubernetes.submission import SubmitRequest  # noqa: PLC0415
@@ -140,16 +163,21 @@ def sweep_on_cluster(request: SweepRequest, context: str, namespace: str, screen
         words = (program, _WORKER.name, *request.arguments)
         objects = prepare_objects(cluster, SubmitRequest(request.options, words, str(job_file), ship=folder), namespace)
     target = cast("FollowTarget", ClusterTarget(cluster, target_option(context)))
-    return _follow(target, objects.manifests, screen)
+    return replace(_follow(target, objects.manifests, screen, limit), cluster=cluster.session.access.server)
 
 
-def _follow(target: FollowTarget, submissions: Sequence[Any], screen: Screen) -> Sweep:
+def _follow(target: FollowTarget, submissions: Sequence[Any], screen: Screen, limit: QueueLimit) -> SweepRun:
     """Submits a job, follows it to its end, and returns what its ranks have measured."""
-    sweep = Sweep()
-    collecting = _CollectingTarget(target, lambda text: take_event(sweep, text))
+    sweep, events = Sweep(), []
+
+    def take(text: str) -> None:
+        events.append(text)
+        take_event(sweep, text)
+
     with Interrupts() as interrupts, contextlib.closing(screen):
-        follower = JobFollower(collecting, screen, always_cancels=True)
+        follower = JobFollower(_CollectingTarget(target, take), screen, always_cancels=True, queue_limit=limit)
         with contextlib.closing(follower):
             follower.submit(submissions)
-            follower.follow(interrupts)
-    return sweep
+            code = follower.follow(interrupts)
+    nodes = dict.fromkeys((*follower.nodes, *sweep.nodes))
+    return SweepRun(sweep, events, list(nodes), code == ExitCode.CANCELLED)

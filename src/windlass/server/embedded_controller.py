@@ -61,6 +61,10 @@ class EmbeddedController:
         """See `Client.job`."""
         return self._call(self._server.service.job(name))
 
+    def explain(self, name: str, what_if: str = "") -> Json:
+        """See `Client.explain`."""
+        return self._call(self._server.service.scheduler.explain(name, what_if))
+
     def act(self, verb: str, name: str, **how: Any) -> Json:
         """See `Client.act`."""
         return self._call(self._server.actions.act(verb, name, how))

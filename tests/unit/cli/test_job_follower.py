@@ -12,6 +12,7 @@ from windlass.backends.local.logs import LogFile, LogLine
 from windlass.backends.local.paths import StatePaths
 from windlass.cli import job_messages
 from windlass.cli.job_follower import JobFollower, LocalTarget
+from windlass.cli.queue_limit import QueueLimit, QueueTimeoutError
 from windlass.cli.terminal import formatting
 from windlass.cli.terminal.screen import Screen
 from windlass.core.model.job import Job, Role
@@ -116,6 +117,21 @@ def test_a_job_is_reported_from_the_queue_to_its_end(attend, made):
         "  2 CPU slots stand in for GPUs",
         "job digits-1: generation 1 failed: NodeLost: n1 went away; restarting the whole gang",
         f"job digits-1 failed (ExitCode: {made.failed(code=41).status.message}): waited 1.0 s, ran 1m04s, 1 attempt",
+    ]
+
+
+def test_a_job_that_waits_for_too_long_is_cancelled_and_the_wait_explained(attend, made, capsys):
+    waits = made.line(made.queued(), position=2, reason="WaitingForQuota", message="needs 2 gpu")
+    moments = iter([0, 10, 61])
+    limit = QueueLimit(60_000, lambda answer: answer["text"], "wait longer", lambda: next(moments))
+    connection = Connection([{"type": "verdict", "job": waits}], [{"type": "verdict", "job": waits}])
+    connection.explain = lambda name: {"text": f"{name} waits for n1"}
+    with pytest.raises(QueueTimeoutError, match="digits-1 got no nodes within 1m00s and is cancelled: needs 2 gpu"):
+        attend(connection, queue_limit=limit)
+    assert ("cancel", "digits-1", False) in connection.messages
+    assert capsys.readouterr().err.splitlines() == [
+        f"{waits['id']} waits for n1",
+        f"job {waits['id']} waits (position 2): needs 2 gpu",
     ]
 
 

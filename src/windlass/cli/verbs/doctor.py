@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ from windlass.cli.completion import complete_job_names
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.target import NamespaceOption as JobNamespaceOption
-from windlass.cli.target import OnOption, StateOption, record_source, warn_if_offline
+from windlass.cli.target import OnOption, StateOption, record_source, state_folder, warn_if_offline
 from windlass.cli.terminal.progress import ProgressBar
 from windlass.cli.terminal.report_format import ReportFormat, ReportFormatOption, print_report
 from windlass.cli.verb_group import verb_group
@@ -107,16 +108,18 @@ def cluster(
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
     output: ReportFormatOption = ReportFormat.TEXT,
+    state: StateOption = None,
 ) -> int:
     """Check the cluster: node pools with runtime, device plugin or DRA and devices, scheduler, queues, pods, operators.
 
-    Only lists objects, with your own permissions; what you may not list is a step of its own. Exits with 1 if a step
-    is wrong.
+    Only lists objects, with your own permissions; what you may not list is a step of its own. The last results of
+    `windlass network test` are steps, too. Exits with 1 if a step is wrong.
     """
     access = access_to(context, kubeconfig)
     from windlass.backends.kubernetes.client.connection import Connection  # noqa: PLC0415 - after access_to's check
     from windlass.cli.kubernetes.api_session import REQUEST_TIMEOUT_S  # noqa: PLC0415
     from windlass.cli.kubernetes.cluster_survey import survey_cluster  # noqa: PLC0415
+    from windlass.cli.network_results import read_results  # noqa: PLC0415
     from windlass.diagnose.cluster.checklist import check_cluster  # noqa: PLC0415
 
     async def survey(show: ProgressBar) -> ClusterSurvey:
@@ -125,7 +128,8 @@ def cluster(
             return await survey_cluster(connection, own, int(time.time() * 1000), whole=not namespace, show=show)
 
     with ProgressBar("listing objects", no_color=False, terminal_only=True) as show:
-        steps = check_cluster(asyncio.run(survey(show)))
+        found = asyncio.run(survey(show))
+    steps = check_cluster(replace(found, network_tests=read_results(state_folder(state), access.server)))
     print_report(context or "cluster", steps, output)
     return ExitCode.FAILED if is_wrong(steps) else ExitCode.OK
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Container, Iterator
+from contextlib import redirect_stdout
 from typing import Annotated, Any
 
 import typer
@@ -103,6 +105,14 @@ def why(
 
     watch_value(lambda: source.explain(job, what_if), display, again=watch)
     return ExitCode.OK
+
+
+def explanation_text(answer: Json) -> str:
+    """Returns what `windlass why JOB` prints, without colors."""
+    text = io.StringIO()
+    with redirect_stdout(text):
+        _print_answer(answer, "", paint=False)
+    return text.getvalue().rstrip()
 
 
 def _print_answer(answer: Json, what_if: str, *, paint: bool) -> None:

@@ -1,10 +1,11 @@
-"""The check list of a cluster: access, node pools, scheduler and queues, stuck pods, operators."""
+"""The check list of a cluster: access, node pools, network, scheduler and queues, stuck pods, operators."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from windlass.diagnose.cluster.checks.fabric_checks import check_fabrics
+from windlass.diagnose.cluster.checks.network_test_checks import check_network_tests
 from windlass.diagnose.cluster.checks.node_checks import check_pools
 from windlass.diagnose.cluster.checks.operator_checks import check_operators
 from windlass.diagnose.cluster.checks.pod_checks import check_claims, check_pods
@@ -15,7 +16,8 @@ from windlass.diagnose.steps import CheckStep, ok, unseen
 
 def check_cluster(survey: ClusterSurvey) -> tuple[CheckStep, ...]:
     """Returns all steps of a cluster."""
-    areas = (_check_access, check_pools, check_fabrics, check_queues, check_pods, check_claims, check_operators)
+    nodes = (_check_access, check_pools, check_fabrics, check_network_tests)
+    areas = (*nodes, check_queues, check_pods, check_claims, check_operators)
     return tuple(step for area in areas for step in area(survey))
 
 

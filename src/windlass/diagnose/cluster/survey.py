@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from windlass.diagnose.network.result_log import NetworkResult
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
@@ -53,13 +54,15 @@ class ClusterSurvey:
     """Objects by full name of their kind. A kind that the cluster does not serve has none.
 
     `now`: milliseconds since the epoch; `refused`: kind → the API server's words, where the caller may not list it;
-    `namespace`: the only one whose objects could be listed, "" for all.
+    `namespace`: the only one whose objects could be listed, "" for all; `network_tests`: the last result of the network
+    test for each set of nodes, the newest first.
     """
 
     now: int
     objects: Mapping[str, Sequence[Manifest]] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     namespace: str = ""
+    network_tests: Sequence[NetworkResult] = ()
 
     def of(self, kind: str) -> Sequence[Manifest]:
         """Returns the objects of a kind."""
