@@ -26,7 +26,7 @@ class Suppressions:
 
 
 def read_suppressions(lines: list[str]) -> Suppressions:
-    """Reads the comments of a file. A comment alone on its line counts for the next line."""
+    """Reads the comments of a file. A comment alone on its line counts for the next line that is no comment."""
     file, by_line, names = set[str](), dict[int, set[str]](), list[tuple[str, Place]]()
     for number, line in enumerate(lines, 1):
         if "windlass:" not in line or not (found := _COMMENT.search(line)):
@@ -37,6 +37,16 @@ def read_suppressions(lines: list[str]) -> Suppressions:
         if found[1]:
             file |= rules
         else:
-            alone = line.lstrip().startswith("#") and not line.startswith("#SBATCH")
-            by_line.setdefault(number + alone, set()).update(rules)
+            by_line.setdefault(_next_line(lines, number), set()).update(rules)
     return Suppressions(frozenset(file), by_line, tuple(names))
+
+
+def _next_line(lines: list[str], number: int) -> int:
+    """The line that a comment counts for: its own, or the first one after a block of comments."""
+    while number < len(lines) and _is_comment(lines[number - 1]):
+        number += 1
+    return number
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip().startswith("#") and not line.startswith("#SBATCH")

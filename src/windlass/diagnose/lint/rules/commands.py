@@ -67,6 +67,15 @@ def command_no_list(container: Container) -> Iterator[Hit]:
             yield value.hit(f"{name} is no list")
 
 
+@rule(RuleSeverity.ERROR, Subject.CONTAINER, fix="Write the word in quotes.", source=_COMMAND)
+def command_word_no_text(container: Container) -> Iterator[Hit]:
+    """Words of a command are text: the API server refuses an unquoted number or boolean."""
+    for name in ("command", "args"):
+        for word in container.value[name].items:
+            if word.is_scalar and not isinstance(word.plain, str):
+                yield word.hit_value(f"{name}: {word.text[:40]} is not in quotes", f'"{word.text}"')
+
+
 @rule(RuleSeverity.ERROR, Subject.CONTAINER, fix='Split it into words, or write ["sh", "-c", "…"].', source=_COMMAND)
 def command_in_one_word(container: Container) -> Iterator[Hit]:
     """The first word is the name of a program; with arguments in it, no such file exists."""

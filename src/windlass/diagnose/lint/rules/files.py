@@ -126,7 +126,8 @@ def invalid_job(document: Document) -> Iterator[Hit]:
     assert document.root.node is not None  # noqa: S101 - a document has a node
     unknown = [each.path for each in unknown_fields(document.root.node)]
     for fault in faults_of(document.root.plain):
-        if fault.reason != NOT_FOUND and fault.path not in unknown:
+        is_word = fault.path[-2:-1] in (("command",), ("args",))  # `command-word-no-text` finds and mends it
+        if fault.reason != NOT_FOUND and fault.path not in unknown and not (is_word and "containers" in fault.path):
             yield document.root.below(fault.path).hit(str(fault))
 
 
