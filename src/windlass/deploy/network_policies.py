@@ -12,16 +12,19 @@ from windlass.deploy.labels import labels_of, selector_of
 from windlass.deploy.operator import Setup
 from windlass.jobs.kubernetes import query_api
 from windlass.jobs.kubernetes.manifest_reader import Manifest
-from windlass.jobs.kubernetes.operator_names import AGENTS_PORT, METRICS_PORT, OPERATOR
+from windlass.jobs.kubernetes.operator_names import AGENTS_PORT, DASHBOARD_PORT, METRICS_PORT, OPERATOR
+
+_PORTS = (METRICS_PORT, AGENTS_PORT, query_api.PORT, DASHBOARD_PORT)
 
 
 def operator_policies(setup: Setup) -> list[Manifest]:
     """Policy of the operator's pods.
 
-    They accept connections only on the ports of metrics and probes, agents and queries. Their sources are kubelets,
-    Prometheus, pods of all namespaces and the API server, of which most have addresses that no selector names.
+    They accept connections only on the ports of metrics and probes, agents, queries and the dashboard. Their sources
+    are kubelets, Prometheus, pods of all namespaces, proxies and the API server, of which most have addresses that no
+    selector names.
     """
-    ports = [{"protocol": "TCP", "port": number} for number in (METRICS_PORT, AGENTS_PORT, query_api.PORT)]
+    ports = [{"protocol": "TCP", "port": number} for number in _PORTS]
     about = {"name": OPERATOR, "namespace": setup.namespace, "labels": labels_of("operator")}
     return [_policy(about, {"matchLabels": selector_of("operator")}, [{"ports": ports}])]
 

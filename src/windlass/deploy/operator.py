@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from windlass.deploy.labels import labels_of, selector_of
 from windlass.deploy.own_kinds import GROUP, VERSION
 from windlass.jobs.kubernetes import query_api
 from windlass.jobs.kubernetes.gang_dialects import Dialect
 from windlass.jobs.kubernetes.manifest_reader import Manifest
-from windlass.jobs.kubernetes.operator_names import AGENTS_PORT, CONTAINER, METRICS_PORT, NAMESPACE, OPERATOR
+from windlass.jobs.kubernetes.operator_names import (
+    AGENTS_PORT,
+    CONTAINER,
+    DASHBOARD_PORT,
+    METRICS_PORT,
+    NAMESPACE,
+    OPERATOR,
+)
 from windlass.jobs.kubernetes.pods.container_security import USER_ID
 
 _AGENTS = f"{OPERATOR}-agents"
@@ -20,7 +26,6 @@ REPLICAS = 2
 _HISTORY = "/var/lib/windlass"
 """Volume that lives as long as the pod. History in PostgreSQL (--history) outlives it."""
 ALL_NAMESPACES, LABELLED_NAMESPACES = "all", "labelled"
-NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _OPERATOR_GRACE_S = 20
 """Seconds to release the lease and finish requests."""
 
@@ -68,7 +73,7 @@ def operator_objects(setup: Setup) -> list[Manifest]:
     services = [
         _service(setup, f"{OPERATOR}-metrics", "metrics", METRICS_PORT),
         _service(setup, _AGENTS, "agents", AGENTS_PORT),
-        _service(setup, query_api.SERVICE, "queries", query_api.PORT, {query_api.LEADER: "true"}),
+        _leader_service(setup),
     ]
     return [_deployment(setup), _budget(setup), *services, _api_service(setup)]
 
@@ -136,6 +141,7 @@ def _container(setup: Setup) -> Manifest:
             f"--metrics-port={METRICS_PORT}",
             f"--metrics-level={setup.metrics_level}",
             f"--queries-port={query_api.PORT}",
+            f"--dashboard-port={DASHBOARD_PORT}",
             f"--agents-address={_AGENTS}.$(NAMESPACE).svc:{AGENTS_PORT}",
             f"--agents-port={AGENTS_PORT}",
             f"--history=sqlite:///{_HISTORY}/history.sqlite",
@@ -147,6 +153,7 @@ def _container(setup: Setup) -> Manifest:
             {"name": "metrics", "containerPort": METRICS_PORT},
             {"name": "agents", "containerPort": AGENTS_PORT},
             {"name": "queries", "containerPort": query_api.PORT},
+            {"name": "dashboard", "containerPort": DASHBOARD_PORT},
         ],
         "livenessProbe": _probe("/healthz", period=10, failures=6),
         "readinessProbe": _probe("/readyz", period=5, failures=3),
@@ -204,12 +211,23 @@ def _api_service(setup: Setup) -> Manifest:
     return {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": about, "spec": spec}
 
 
-def _service(setup: Setup, name: str, what: str, number: int, more: Mapping[str, str] = NO_LABELS) -> Manifest:
-    """A Service of the operator's pods, or of those with `more` labels."""
-    port = {"name": what, "port": number, "targetPort": what}
+def _leader_service(setup: Setup) -> Manifest:
+    """The Service of the leader: queries, which the API server asks, and the dashboard."""
+    service = _service(setup, query_api.SERVICE, "queries", query_api.PORT)
+    service["spec"]["selector"][query_api.LEADER] = "true"
+    service["spec"]["ports"].append(_port("dashboard", DASHBOARD_PORT))
+    return service
+
+
+def _service(setup: Setup, name: str, what: str, number: int) -> Manifest:
+    """A Service of the operator's pods."""
     about = {**_about(setup), "name": name}
-    spec = {"selector": {**selector_of("operator"), **more}, "ports": [port]}
+    spec = {"selector": dict(selector_of("operator")), "ports": [_port(what, number)]}
     return {"apiVersion": "v1", "kind": "Service", "metadata": about, "spec": spec}
+
+
+def _port(what: str, number: int) -> Manifest:
+    return {"name": what, "port": number, "targetPort": what}
 
 
 def _about(setup: Setup) -> Manifest:

@@ -59,7 +59,10 @@ def test_the_queries_api_reaches_the_leader():
     )
     spec = one("APIService", Setup(IMAGE, namespace="team"))["spec"]
     assert spec["service"] == {"name": "windlass-operator-queries", "namespace": "team", "port": 8443}
-    assert service["spec"]["ports"] == [{"name": "queries", "port": 8443, "targetPort": "queries"}]
+    assert service["spec"]["ports"] == [
+        {"name": "queries", "port": 8443, "targetPort": "queries"},
+        {"name": "dashboard", "port": 8444, "targetPort": "dashboard"},
+    ]
     assert service["spec"]["selector"]["windlass.dev/leader"] == "true"
     assert "insecureSkipTLSVerify" not in spec
 

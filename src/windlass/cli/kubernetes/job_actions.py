@@ -14,7 +14,7 @@ from windlass.cli.kubernetes.api_user import api_user
 from windlass.cli.kubernetes.job_finder import JobFinder, list_pods
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.core.model.status import TERMINAL, Phase
-from windlass.jobs.kubernetes.labels import CANCEL
+from windlass.jobs.kubernetes.job_patches import action_patch
 from windlass.server.actions import describe_end
 from windlass.server.errors import ApiError, ErrorCode
 
@@ -50,17 +50,12 @@ async def _apply_to_all(session: ApiSession, action: JobAction, jobs: Sequence[J
 
 
 async def _apply_to_one(session: ApiSession, action: JobAction, job: JobObject) -> None:
-    await session.connection.patch(job.resource, job.namespace, job.name, {**_patch(action, job)})
+    await session.connection.patch(
+        job.resource, job.namespace, job.name, action_patch(action.verb, job.resource.kind, action.by)
+    )
     if action.verb == "cancel" and action.now:
         for pod in await list_pods(session, job):
             await _kill(session, pod)
-
-
-def _patch(action: JobAction, job: JobObject) -> Json:
-    if action.verb == "cancel":
-        return {"metadata": {"annotations": {CANCEL: action.by or "unknown user"}}}
-    suspend = {"suspend": action.verb == "suspend"}
-    return {"spec": {"runPolicy": suspend} if job.has_run_policy else suspend}
 
 
 async def _kill(session: ApiSession, pod: Json) -> None:

@@ -12,17 +12,17 @@ from windlass.backends.kubernetes.gangs import stored_state
 from windlass.core.model.job import Job, Role
 from windlass.core.model.reasons import Reason
 from windlass.core.model.status import TERMINAL, JobState, Phase, Status
+from windlass.jobs.kubernetes.job_patches import has_run_policy
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.labels import ARRAY, JOB_NAME_ANNOTATION
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.status.conditions import ACCEPTED, FAILED, QUEUED, conditions_of, is_true
 from windlass.jobs.kubernetes.status.status_times import milliseconds
-from windlass.jobs.kubernetes.train_runtimes import NOT_FOUND, TRAIN_JOB
+from windlass.jobs.kubernetes.train_runtimes import NOT_FOUND
 
 Manifest = Mapping[str, Any]
 _UNPLACEABLE = (Reason.NO_MATCHING_FLAVOR, Reason.MISCONFIGURED)
-_WITHOUT_RUN_POLICY = ("TrainingJob", TRAIN_JOB)
 _NOT_SEEN = "the operator has not seen it yet"
 
 
@@ -66,7 +66,7 @@ class JobObject:
     @property
     def has_run_policy(self) -> bool:
         """Whether its kind has the fields of its operation in `spec.runPolicy`, and not in `spec` itself."""
-        return self.resource.kind not in _WITHOUT_RUN_POLICY
+        return has_run_policy(self.resource.kind)
 
     @property
     def suspended(self) -> bool:

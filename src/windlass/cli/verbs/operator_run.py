@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from windlass.cli.dashboard_options import (
+    DashboardActionsOption,
+    DashboardOriginsOption,
+    DashboardPortOption,
+    DashboardProxyOption,
+    dashboard_options,
+)
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.option_values import parse_duration_option
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
     from windlass.backends.kubernetes.settings import BackendSettings
     from windlass.hardware.network.request import NetworkRequest
     from windlass.jobs.kubernetes.foreign_schedulers import SchedulerRules
+    from windlass.jobs.kubernetes.settings import Settings
     from windlass.server.operator.history.writer import RetentionLimits
 
 
@@ -247,6 +255,10 @@ def run(
     queries_port: _QueriesPort = None,
     tls_cert_file: _CertificateFile = None,
     tls_private_key_file: _KeyFile = None,
+    dashboard_port: DashboardPortOption = None,
+    dashboard_actions: DashboardActionsOption = False,
+    dashboard_origins: DashboardOriginsOption = "",
+    dashboard_proxy: DashboardProxyOption = "",
     protect_metrics: _ProtectMetrics = False,
     metrics_level: MetricsLevelOption = MetricsLevel.JOB,
     history: _History = "",
@@ -257,21 +269,13 @@ def run(
     kubeconfig: KubeconfigOption = None,
 ) -> int:
     """Run until SIGTERM or Ctrl-C, as a standby until elected. In a pod it has the rights of the pod's account."""
-    from windlass.jobs.kubernetes.settings import Settings  # noqa: PLC0415 - verbs start light
-
-    kinds = Settings(
-        cluster_domain=cluster_domain,
-        waiter_image=waiter_image,
-        kubectl_image=kubectl_image,
-        agent_image=agent_image,
-        agent_endpoint=_host_and_port(agents_address),
-        pod_groups=pod_groups,
-        foreign_schedulers=scheduler_rules(foreign_schedulers),
-        networks=network_defaults(network),
-    )
+    kinds = _pod_settings(cluster_domain, waiter_image, kubectl_image, agent_image)
+    kinds = replace(kinds, agent_endpoint=_host_and_port(agents_address), pod_groups=pod_groups)
+    kinds = replace(kinds, foreign_schedulers=scheduler_rules(foreign_schedulers), networks=network_defaults(network))
     access = access_to(context, kubeconfig)
     from windlass.server.operator.process import OperatorOptions, run_operator  # noqa: PLC0415 - after access_to's check
 
+    dashboard = dashboard_options(dashboard_port, dashboard_origins, dashboard_proxy, actions=dashboard_actions)
     options = OperatorOptions(
         access,
         history or _history_here(),
@@ -283,6 +287,7 @@ def run(
         port=metrics_port,
         queries_port=queries_port,
         certificate=_certificate(tls_cert_file, tls_private_key_file),
+        dashboard=dashboard,
         protect_metrics=protect_metrics,
         rank_metrics=metrics_level is MetricsLevel.RANK,
         diagnoses_at_once=diagnoses_at_once,
@@ -311,6 +316,14 @@ def _backend_settings(
         max_requests=at_once,
         left_kinds=_left_kinds(leave_kinds),
         only_labelled=namespaces is ManagedNamespaces.LABELLED,
+    )
+
+
+def _pod_settings(domain: str, waiter_image: str, kubectl_image: str, agent_image: str) -> Settings:
+    from windlass.jobs.kubernetes.settings import Settings  # noqa: PLC0415 - verbs start light
+
+    return Settings(
+        cluster_domain=domain, waiter_image=waiter_image, kubectl_image=kubectl_image, agent_image=agent_image
     )
 
 

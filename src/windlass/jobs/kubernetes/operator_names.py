@@ -12,3 +12,5 @@ METRICS_PORT = 8080
 """Port for metrics and probes."""
 AGENTS_PORT = 8081
 """Port for agents in pods; only the leader listens on it."""
+DASHBOARD_PORT = 8444
+"""Port of the dashboard, on the Service of the leader."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -100,7 +100,7 @@ class LocalSources:
         """Lines of the files of the ranks."""
         return await asyncio.to_thread(read_log, self._paths, job_id, attempt, ranks, after)
 
-    async def node_history(self, node: str) -> list[Json]:
+    async def node_history(self, node: str, _visible: Collection[str] | None) -> list[Json]:
         """Attempts by the database of the folder."""
         return await asyncio.to_thread(read_node_history, self._paths, node)
 

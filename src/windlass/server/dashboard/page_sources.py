@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 Json = dict[str, Any]
@@ -25,5 +25,5 @@ class PageSources(Protocol):
     ) -> Json:
         """Lines of one attempt (None: the latest) with the offsets to pass as `after` for what follows."""
 
-    async def node_history(self, node: str) -> list[Json]:
-        """Attempts of jobs on a node, newest first."""
+    async def node_history(self, node: str, visible: Collection[str] | None) -> list[Json]:
+        """Attempts of jobs on a node, newest first. `visible`: only jobs of these namespaces; None: all."""

@@ -105,7 +105,7 @@ class PageViews:
         return {"nodes": node_use(rows), "left_out": total - len(rows)}
 
     async def _node(self, name: str, _filters: Filters) -> Json:
-        past = [row for row in await self.sources.node_history(name) if self.audience.sees(row["job_id"])]
+        past = await self.sources.node_history(name, self.audience.namespaces)
         return {"past": past, "now": self.service.source.now()}
 
     async def _share(self) -> Json:

@@ -1,4 +1,6 @@
-"""HTTP server of the operator's ports: GET and HEAD without bodies, and bounds on connections, headers and times.
+"""HTTP server of the operator's ports: bounds on methods, connections, headers, bodies and times.
+
+A port answers GET and HEAD without bodies, unless its limits allow small bodies of POST or long event streams.
 
 Anybody who reaches a port may send anything. A connection costs a bounded amount of memory, and ends by a deadline.
 """
@@ -12,14 +14,18 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import uvicorn
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _METHODS = ("GET", "HEAD")
+_POST = "POST"
+_CLOSE: Mapping[str, str] = MappingProxyType({"Connection": "close"})
+_MAX_DIGITS = 12
 CLIENT_NAME = "windlass.client_name"
 """Key of the ASGI scope: the common name in the client's verified certificate; absent without one."""
 _SHUTDOWN_TIMEOUT_S = 1
@@ -40,6 +46,14 @@ class HttpLimits:
     """Seconds for the header of a request, and for the TLS handshake; also the idle time between two requests."""
     request_timeout_s: float = 60.0
     """Seconds for an answer and its transmission."""
+    body_bytes: int = 0
+    """Maximum size of the body of a POST request, whose header must name it; 0: the port takes no POST request."""
+    body_timeout_s: float = 10.0
+    """Seconds for such a body."""
+    streams: frozenset[str] = frozenset()
+    """Paths whose answers are event streams."""
+    stream_timeout_s: float = 600.0
+    """Seconds for an event stream: its client connects again."""
 
 
 DEFAULT_LIMITS = HttpLimits()
@@ -73,9 +87,9 @@ class BoundedListener(socket.socket):
 
 
 def bounded_server(app: ASGIApp, limits: HttpLimits, tls: ssl.SSLContext | None = None) -> BoundedServer:
-    """A server of an application. The application gets only GET and HEAD requests, without bodies."""
+    """A server of an application. The application gets only requests that the limits allow, with their whole bodies."""
     config = uvicorn.Config(
-        _without_bodies(app),
+        _with_bounded_bodies(app, limits),
         http=type("LimitedProtocol", (BoundedProtocol,), {"limits": limits}),
         ws="none",
         lifespan="off",
@@ -168,7 +182,10 @@ class BoundedProtocol(H11Protocol):
         """Starts the time limit of the answer that is under way, else that of the next header."""
         if self._deadline is not None:
             self._deadline.cancel()
-        limit = self.limits.request_timeout_s if self._is_answering() else self.limits.header_timeout_s
+        limit = self.limits.header_timeout_s
+        if self._is_answering():
+            is_stream = self.cycle.scope["path"] in self.limits.streams
+            limit = self.limits.stream_timeout_s if is_stream else self.limits.request_timeout_s
         self._deadline = self.loop.call_later(limit, self.transport.abort)
 
 
@@ -182,23 +199,51 @@ def _with_client_name(app: Any, certificate: Mapping[str, Any]) -> ASGIApp:
     return answer
 
 
-def _without_bodies(app: ASGIApp) -> ASGIApp:
+def _with_bounded_bodies(app: ASGIApp, limits: HttpLimits) -> ASGIApp:
     """The application behind a check of methods and bodies; a refused request's body is not read."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        if refusal := _refusal(scope):
+        if refusal := _refusal(scope, limits):
             await refusal(scope, receive, send)
+        elif scope["method"] == _POST:
+            await _answer_post(app, limits.body_timeout_s, scope, receive, send)
         else:
             await app(scope, receive, send)
 
     return answer
 
 
-def _refusal(scope: Scope) -> PlainTextResponse | None:
-    if scope["method"] not in _METHODS:
-        headers = {"Allow": ", ".join(_METHODS), "Connection": "close"}
-        return PlainTextResponse("this port answers GET and HEAD\n", 405, headers)
+async def _answer_post(app: ASGIApp, timeout_s: float, scope: Scope, receive: Receive, send: Send) -> None:
+    """Passes a request on with its whole body, whose size the header has named."""
+    parts: list[Message] = []
+    try:
+        async with asyncio.timeout(timeout_s):
+            while not parts or parts[-1].get("more_body", False):
+                parts.append(await receive())
+    except TimeoutError:
+        late = PlainTextResponse("the body of the request took too long\n", 408, _CLOSE)
+        await late(scope, receive, send)
+        return
+    body = b"".join(part.get("body", b"") for part in parts)
+    whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_whole() -> Message:
+        return whole.pop() if whole else await receive()
+
+    await app(scope, receive_whole, send)
+
+
+def _refusal(scope: Scope, limits: HttpLimits) -> PlainTextResponse | None:
+    allowed = (*_METHODS, _POST) if limits.body_bytes else _METHODS
+    if scope["method"] not in allowed:
+        text = " and ".join((", ".join(allowed[:-1]), allowed[-1]))
+        return PlainTextResponse(f"this port answers {text}\n", 405, {"Allow": ", ".join(allowed), **_CLOSE})
     sent = dict(scope["headers"])
-    if b"transfer-encoding" in sent or sent.get(b"content-length", b"0") != b"0":
-        return PlainTextResponse("this port takes no body\n", 413, {"Connection": "close"})
+    size = sent.get(b"content-length", b"0")
+    most = limits.body_bytes if scope["method"] == _POST else 0
+    if b"transfer-encoding" in sent or not size.isdigit() or len(size) > _MAX_DIGITS or int(size) > most:
+        text = (
+            f"this port takes bodies of at most {most} bytes, with their length" if most else "this port takes no body"
+        )
+        return PlainTextResponse(f"{text}\n", 413, _CLOSE)
     return None

@@ -13,7 +13,7 @@ from windlass.core.model.status import TERMINAL, JobState
 from windlass.server.job_filter import JobFilter, is_in_namespace, is_visible
 from windlass.server.operator import job_names
 from windlass.server.operator.history.databases import HistoryError
-from windlass.server.operator.history.entries import StoredLog
+from windlass.server.operator.history.entries import RecordedStay, StoredLog
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.members import list_members
 from windlass.server.operator.ongoing_commit import OngoingCommit
@@ -93,6 +93,10 @@ class ClusterJobRecords:
         )
         return sorted(_each_once([*here, *recorded]), key=lambda state: -_end(state))[:limit]
 
+    async def namespaces(self) -> set[str]:
+        """Namespaces of the jobs that ended last, of those that history has."""
+        return {each.partition("/")[0] for each in await _ask_history(self._history.names(), [])}
+
     # --- one job --------------------------------------------------------------------------------
 
     async def tasks(self, job_id: str) -> Sequence[PodTask]:
@@ -114,6 +118,14 @@ class ClusterJobRecords:
         if state is None:
             return []
         return await _ask_history(self._history.transitions(job_id, state.status.created_at), [])
+
+    async def node_stays(self, node: str, visible: Collection[str] | None, limit: int) -> Sequence[RecordedStay]:
+        """Attempts on a node whose pods are recorded, the newest job first. `visible`: of these namespaces."""
+        return await _ask_history(self._history.node_stays(node, visible, limit), [])
+
+    async def stay_transitions(self, stay: RecordedStay) -> Sequence[Transition]:
+        """Transitions of the job of a stay, oldest first."""
+        return await _ask_history(self._history.transitions(stay.job_id, stay.created_at), [])
 
     async def logs(self, job_id: str) -> Sequence[StoredLog]:
         """Recorded logs of ended pods. Raises HistoryError."""

@@ -21,6 +21,7 @@ from windlass.server.operator.attempt_diagnosis import AttemptDiagnosis, diagnos
 from windlass.server.operator.bounded_http import DEFAULT_LIMITS, HttpLimits, bounded_server
 from windlass.server.operator.cluster_data_source import ClusterDataSource
 from windlass.server.operator.cluster_job_records import ClusterJobRecords
+from windlass.server.operator.dashboard.leader_dashboard import LeaderDashboard
 from windlass.server.operator.history.recorder import HistoryRecorder
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.metrics import OperatorMetrics, TurnTimer, render_metrics
@@ -63,7 +64,7 @@ class Endpoints:
     """Endpoints of one process: `serve` runs for its whole life, `lead` and `follow` change its role.
 
     `unready`: reason why this replica cannot lead, empty once its watches have listed everything. `leader`: returns the
-    identity of the leader, for the answers of a replica that follows.
+    identity of the leader.
     """
 
     def __init__(
@@ -75,6 +76,8 @@ class Endpoints:
         self._frames: Callable[[], Iterable[MetricFrame]] = tuple
         self._api: ASGIApp | None = None
         self._queries: LeaderQueries | None = None
+        self.dashboard: LeaderDashboard | None = None
+        """Pages for users while this replica leads."""
         self._feed = EventFeed()
         self._recorder: HistoryRecorder | None = None
         self._diagnosis: tuple[FailureDiagnosis | NodeCordon, ...] = ()
@@ -96,6 +99,8 @@ class Endpoints:
         self._frames = lambda: present_frames(controller, lambda state: records.ranks_seen(state, ()), backend.now())
         service = Service(controller, source, self._feed, "operator")
         self._api, self._queries = cluster_api(service, records), LeaderQueries(service, records)
+        self.dashboard = LeaderDashboard(service, controller, records, backend, self._feed)
+        self.dashboard.start()
         self._metrics.leading = True
         observers: list[Observer] = [
             recorder,
@@ -125,6 +130,9 @@ class Endpoints:
         self._frames, self._api, self._queries = tuple, None, None
         self._metrics.leading = False
         self._feed.close()
+        if self.dashboard is not None:
+            await self.dashboard.close()
+            self.dashboard = None
         for each in self._diagnosis:
             await each.close()
         self._diagnosis = ()
@@ -139,12 +147,12 @@ class Endpoints:
         """Serves probes and metrics on this socket until cancelled."""
         app = probe_application(None if self._settings.protect_metrics else self._render, lambda: self.unready)
         if self._settings.open_queries:
-            app = with_open_queries(app, self._find_leader, lambda: self._api)
+            app = with_open_queries(app, self.find_leader, lambda: self._api)
         await bounded_server(app, limits).serve_until_cancelled(listener, self._close_feed)
 
     def queries(self, authenticator: Authenticator, authorizer: Authorizer) -> ASGIApp:
         """The application of the port for queries."""
-        server = QueryServer(authenticator, authorizer, lambda: self._queries, self._find_leader, self._render)
+        server = QueryServer(authenticator, authorizer, lambda: self._queries, self.find_leader, self._render)
         return server.application()
 
     def _render(self) -> bytes:
@@ -155,7 +163,8 @@ class Endpoints:
     def _close_feed(self) -> None:
         self._feed.close()
 
-    def _find_leader(self) -> str:
+    def find_leader(self) -> str:
+        """Identity of the leader, for the answers of a replica that follows."""
         return self.leader()
 
 

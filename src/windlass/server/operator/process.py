@@ -16,12 +16,13 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.settings import AgentSettings, BackendSettings
 from windlass.jobs.kubernetes.operator_names import AGENTS_PORT, METRICS_PORT, NAMESPACE, OPERATOR
 from windlass.server.garbage_collection import collect_rarely
+from windlass.server.operator.dashboard.port import DashboardOptions, DashboardPort, DashboardTerms, serve_dashboard
 from windlass.server.operator.election import LeaseSettings
 from windlass.server.operator.endpoints import Endpoints, EndpointSettings, listen
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.history.writer import RetentionLimits
 from windlass.server.operator.metrics import OperatorMetrics
-from windlass.server.operator.queries.port import QueryPort, serve_queries
+from windlass.server.operator.queries.port import QueryPort, port_certificate, serve_queries
 from windlass.server.operator.replica import ReplicaContext, epoch_ms, run_replica
 
 _QUERY_CONNECTIONS = 8
@@ -47,6 +48,8 @@ class OperatorOptions:
     """Port for queries, with TLS; 0: a free port; None: none. With `address` the other port answers them too."""
     certificate: tuple[Path, Path] | None = None
     """PEM files of the certificate and key of that port; None: the operator makes its own."""
+    dashboard: DashboardOptions | None = None
+    """The dashboard, with TLS and the same certificate; None: none."""
     protect_metrics: bool = False
     """Whether metrics are only on the port for queries."""
     rank_metrics: bool = False
@@ -81,6 +84,8 @@ async def run_operator(options: OperatorOptions, say: Callable[[str], None]) -> 
         working = [loop.create_task(run_replica(context)), loop.create_task(endpoints.serve(listener))]
         if options.queries_port is not None:
             working.append(loop.create_task(_serve_queries(options, endpoints, say)))
+        if options.dashboard is not None:
+            working.append(loop.create_task(_serve_dashboard(options, options.dashboard, endpoints, say)))
         stopping = loop.create_task(stopped.wait())
         done, _ = await asyncio.wait([*working, stopping], return_when=asyncio.FIRST_COMPLETED)
         if stopping in done:
@@ -109,6 +114,18 @@ async def _serve_queries(options: OperatorOptions, endpoints: Endpoints, say: Ca
     )
     async with Connection(options.access, limit=_QUERY_CONNECTIONS) as connection:
         await serve_queries(port, connection, endpoints.queries, say)
+
+
+async def _serve_dashboard(
+    options: OperatorOptions, dashboard: DashboardOptions, endpoints: Endpoints, say: Callable[[str], None]
+) -> None:
+    """Answers browsers over a connection of its own to the API server."""
+    listener = listen(options.host, dashboard.port, "--dashboard-port")
+    async with Connection(options.access, limit=_QUERY_CONNECTIONS) as connection:
+        pair = await port_certificate(options.certificate, options.namespace, connection, say)
+        port = DashboardPort(listener, *pair)
+        terms = DashboardTerms(lambda: endpoints.dashboard, endpoints.find_leader)
+        await serve_dashboard(port, dashboard, connection, terms, epoch_ms)
 
 
 def _without_repeats(say: Callable[[str], None]) -> Callable[[str], None]:

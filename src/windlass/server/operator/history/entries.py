@@ -60,3 +60,14 @@ class StoredLog:
     node: str
     text: str
     missing: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStay:
+    """One attempt of a job on a node: the number of its pods there, and of those that failed."""
+
+    job_id: str
+    created_at: int
+    generation: int
+    pods: int
+    failed: int

@@ -11,7 +11,7 @@ from windlass.backends.port import Transition
 from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Phase, Status
 from windlass.server.operator.history.databases import Database, HistoryError, Row
-from windlass.server.operator.history.entries import StoredLog
+from windlass.server.operator.history.entries import RecordedStay, StoredLog
 from windlass.server.operator.pod_tasks import PodTask
 
 _decode_job = msgspec.json.Decoder(Job).decode
@@ -129,6 +129,19 @@ def logs(database: Database, job_id: str, created_at: int) -> list[StoredLog]:
     return [StoredLog(*row) for row in database.rows(query, (job_id, created_at))]
 
 
+def node_stays(database: Database, node: str, visible: Collection[str] | None, limit: int) -> list[RecordedStay]:
+    """Attempts of jobs on a node, the newest job first. `visible`: only jobs of these namespaces; None: all."""
+    inside = "" if visible is None else f"AND {_is_visible(visible, 'job_id')} "
+    query = (
+        "SELECT job_id, created_at, generation, count(*), "  # noqa: S608 - only `?`
+        "sum(CASE WHEN coalesce(code, 0) <> 0 OR signal IS NOT NULL THEN 1 ELSE 0 END) FROM windlass_members "
+        f"WHERE node = ? {inside}GROUP BY job_id, created_at, generation "
+        "ORDER BY created_at DESC, generation DESC LIMIT ?"
+    )
+    prefixes = [] if visible is None else _prefixes(visible)
+    return [RecordedStay(*row) for row in database.rows(query, (node, *prefixes, limit))]
+
+
 def outdated(database: Database, before: int) -> list[tuple[str, int]]:
     """Ids and creation times of jobs that ended before a time (ms), or have no end and no later transition."""
     ended_then = "SELECT id, created_at FROM windlass_jobs WHERE finished_at < ? LIMIT 10000"
@@ -159,9 +172,9 @@ def _states(database: Database, query: str, values: Iterable[Any]) -> list[JobSt
         raise HistoryError(f"history contains invalid records: {error}") from error
 
 
-def _is_visible(namespaces: Collection[str]) -> str:
-    """A test of ids with a placeholder for each of `_prefixes`, grouped: SQLite limits the depth of expressions."""
-    tests = ["id LIKE ?"] * len(namespaces)
+def _is_visible(namespaces: Collection[str], column: str = "id") -> str:
+    """A test of ids with a placeholder for each of `_prefixes`, in groups: SQLite limits the depth of expressions."""
+    tests = [f"{column} LIKE ?"] * len(namespaces)
     groups = [" OR ".join(tests[start : start + _GROUP]) for start in range(0, len(tests), _GROUP)]
     return f"({' OR '.join(f'({group})' for group in groups) or '1 = 0'})"
 

@@ -10,7 +10,7 @@ from windlass.core.model.status import JobState
 from windlass.server.operator.history import databases, queries
 from windlass.server.operator.history.database_thread import DatabaseThread
 from windlass.server.operator.history.databases import Database
-from windlass.server.operator.history.entries import StoredLog
+from windlass.server.operator.history.entries import RecordedStay, StoredLog
 from windlass.server.operator.history.writer import HistoryWriter, RetentionLimits
 from windlass.server.operator.pod_tasks import PodTask
 
@@ -84,6 +84,10 @@ class JobHistory:
     async def logs(self, job_id: str, created_at: int) -> list[StoredLog]:
         """See `queries.logs`."""
         return await self._query(lambda database: queries.logs(database, job_id, created_at))
+
+    async def node_stays(self, node: str, visible: Collection[str] | None, limit: int) -> list[RecordedStay]:
+        """See `queries.node_stays`."""
+        return await self._query(lambda database: queries.node_stays(database, node, visible, limit))
 
     async def _query(self, query: Callable[[Database], T]) -> T:
         await self.writer.wait_for_writes()

@@ -107,7 +107,7 @@ class Authenticator:
             user = self.proxy.user(headers)
         else:
             kind, _, token = headers.get("authorization", "").partition(" ")
-            user = await self._review(token.strip()) if kind.lower() == "bearer" else None
+            user = await self.review(token.strip()) if kind.lower() == "bearer" else None
         if user is None:
             raise ApiError(
                 ErrorCode.NOT_AUTHENTICATED,
@@ -116,7 +116,8 @@ class Authenticator:
             )
         return user
 
-    async def _review(self, token: str) -> User | None:
+    async def review(self, token: str) -> User | None:
+        """The user of a token; None if the API server does not accept it. Raises BackendError."""
         if not is_reviewable(token):
             return None
         key = hashlib.sha256(token.encode()).hexdigest()

@@ -34,13 +34,13 @@ class Authorizer:
     )
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CONCURRENT))
 
-    async def require(self, user: User, access: AccessRight) -> None:
-        """Raises ApiError NOT_ALLOWED if the user lacks a right, and BackendError."""
+    async def require(self, user: User, access: AccessRight, role: str = "view") -> None:
+        """Raises ApiError NOT_ALLOWED if the user lacks a right, and BackendError. `role`: ClusterRole that has it."""
         if not await self.allows(user, access):
             fix = (
-                f"ask for a RoleBinding to the ClusterRole view in namespace {access.namespace}"
+                f"ask for a RoleBinding to the ClusterRole {role} in namespace {access.namespace}"
                 if access.namespace
-                else "ask for a ClusterRoleBinding to the ClusterRole view"
+                else f"ask for a ClusterRoleBinding to the ClusterRole {role}"
             )
             raise ApiError(ErrorCode.NOT_ALLOWED, f"user {user.name} may not {access}", fix)
 

@@ -38,7 +38,7 @@ async def serve_queries(
     say: Callable[[str], None],
 ) -> None:
     """Serves until cancelled. A cluster that does not answer delays the start, and nothing else."""
-    tls = server_context(*await _certificate(port, connection, say))
+    tls = server_context(*await port_certificate(port.certificate, port.namespace, connection, say))
     authenticator = Authenticator(connection)
     await authenticator.read_proxy(tls, say)  # a connection accepted before could never prove the front proxy
     server = bounded_server(application(authenticator, Authorizer(connection)), LIMITS, tls)
@@ -47,16 +47,19 @@ async def serve_queries(
         group.create_task(server.serve_until_cancelled(port.listener))
 
 
-async def _certificate(port: QueryPort, connection: Connection, say: Callable[[str], None]) -> tuple[bytes, bytes]:
-    if port.certificate is not None:
+async def port_certificate(
+    files: tuple[Path, Path] | None, namespace: str, connection: Connection, say: Callable[[str], None]
+) -> tuple[bytes, bytes]:
+    """The certificate and key of ports with TLS: those in the files, else the operator's own. Raises BackendError."""
+    if files is not None:
         try:
-            certificate, key = (file.read_bytes() for file in port.certificate)
+            certificate, key = (file.read_bytes() for file in files)
         except OSError as error:
             raise BackendError(f"cannot read the certificate of the port for queries: {error}") from error
         return certificate, key
 
     async def publish_own() -> tuple[bytes, bytes]:
-        own = await own_certificate(connection, port.namespace)
+        own = await own_certificate(connection, namespace)
         await publish_authority(connection, own[0])
         return own
 

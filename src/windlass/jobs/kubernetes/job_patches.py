@@ -1,0 +1,23 @@
+"""Merge patches of a job's object that cancel, suspend and resume the job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.jobs.kubernetes.labels import CANCEL
+from windlass.jobs.kubernetes.train_runtimes import TRAIN_JOB
+
+_WITHOUT_RUN_POLICY = ("TrainingJob", TRAIN_JOB)
+
+
+def has_run_policy(kind: str) -> bool:
+    """Whether a kind has the fields of its operation in `spec.runPolicy`, and not in `spec` itself."""
+    return kind not in _WITHOUT_RUN_POLICY
+
+
+def action_patch(verb: str, kind: str, by: str) -> dict[str, Any]:
+    """The patch of the verbs cancel, suspend and resume. `by`: the user."""
+    if verb == "cancel":
+        return {"metadata": {"annotations": {CANCEL: by or "unknown user"}}}
+    suspend = {"suspend": verb == "suspend"}
+    return {"spec": {"runPolicy": suspend} if has_run_policy(kind) else suspend}

@@ -1,0 +1,145 @@
+"""Pages of one user of a cluster: each view by the user's rights, without names of namespaces that are not shown."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from windlass.backends.kubernetes.status.redaction import redact
+from windlass.backends.port import BackendError
+from windlass.server.actions import JOB_ACTIONS, find_obstacle
+from windlass.server.dashboard.pages import Filters, PageViews
+from windlass.server.dashboard.simulation import Simulation
+from windlass.server.errors import ApiError, ErrorCode
+from windlass.server.job_filter import is_in_namespace
+from windlass.server.operator.dashboard.object_actions import ObjectActions
+from windlass.server.operator.dashboard.user_sessions import UserSession
+from windlass.server.operator.queries.authorization import Authorizer, query_right
+
+Json = dict[str, Any]
+_OF_ROWS = ("overview", "queue", "time_axis", "history")
+"""Views with rows of jobs, which leave out those of namespaces that the user may not list."""
+_OF_CLUSTER: Mapping[str, str] = MappingProxyType(
+    {"nodes": "nodes", "node_use": "nodes", "node": "nodes", "share": "shares", "choices": "queues", "course": "queues"}
+)
+"""Views of the cluster, and the resource that a user of them may list."""
+_OF_JOB: Mapping[str, str] = MappingProxyType(
+    {
+        "job": "jobs",
+        "metrics": "jobs",
+        "checkpoints": "jobs",
+        "slowness": "jobs",
+        "why": "jobs/why",
+        "findings": "jobs/why",
+    }
+)
+"""Views of one job, and the resource that a user of them may get."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPages:
+    """The interface `app.Pages` for one user. A view without an entry in the tables of rights is not shown.
+
+    `hidden`: known namespaces that the user may not see; `term`: key of the leadership term, whose versions are its
+    own; `turns`: limit of answers computed at once; `is_unchanged`: whether session and rights are still the same.
+    """
+
+    session: UserSession
+    views: PageViews
+    hidden: Collection[str]
+    authorizer: Authorizer
+    actions: ObjectActions
+    term: str
+    turns: asyncio.Semaphore
+    is_unchanged: Callable[[], Awaitable[bool]]
+
+    @property
+    def audience(self) -> str:
+        """Key of what the user may read in this term."""
+        return f"{self.term}{self.views.audience.key}"
+
+    @property
+    def simulation(self) -> Simulation:
+        """Raises ApiError: a simulation uses all jobs of the cluster, and a core of the operator."""
+        message = "the dashboard of a cluster simulates nothing"
+        raise ApiError(ErrorCode.BAD_REQUEST, message, "save a snapshot with windlass snapshot, and simulate it")
+
+    async def about(self) -> Json:
+        """Version and cluster, and the user's name."""
+        about = self.views.about()
+        if not self.views.audience.may_read("status"):
+            about = {**about, "cluster": "", "state": "", "trouble": ""}
+        return {**about, "user": self.session.user.name}
+
+    async def find(self, view: str, name: str, filters: Filters) -> Callable[[], Awaitable[Any]] | None:
+        """The function that computes a view, after a check of the right to it. Raises ApiError, BackendError."""
+        if view in _OF_JOB and name:
+            await self._require_job(_OF_JOB[view], name)
+        elif view in _OF_CLUSTER:
+            await self.authorizer.require(self.session.user, query_right("list", _OF_CLUSTER[view]))
+        elif view not in _OF_ROWS or name:
+            return None
+        produce = self.views.find(view, name, filters)
+        of_job = name if view in _OF_JOB else ""
+        return None if produce is None else partial(self._answer, of_job, produce)
+
+    async def log(self, name: str, filters: Filters) -> Json:
+        """A piece of a job's output."""
+        await self._require_job("jobs/log", name)
+        return dict(await self._answer(name, partial(self.views.log, name, filters)))
+
+    async def act(self, verb: str, name: str, _body: Mapping[str, Any]) -> Json:
+        """Cancels, suspends or resumes a job, or the jobs of an array whose state allows it."""
+        if verb not in JOB_ACTIONS:
+            message = f"the dashboard of a cluster has no action {verb[:40]!r}"
+            raise ApiError(ErrorCode.BAD_REQUEST, message, f"use one of {', '.join(JOB_ACTIONS)}")
+        await self._require_job("jobs", name)
+        return dict(await self._answer(name, partial(self._change, verb, name)))
+
+    async def _change(self, verb: str, name: str) -> Json:
+        states = await self.views.service.lookup.states(name)
+        obstacles = {state.id: find_obstacle(verb, state) for state in states}
+        possible = [job_id for job_id, obstacle in obstacles.items() if not obstacle]
+        if not possible:
+            raise ApiError(ErrorCode.WRONG_STATE, f"{name} {obstacles[states[-1].id]}")
+        for job_id in possible:
+            await self.actions.apply(self.session, verb, job_id)
+        return {"jobs": [{"id": job_id} for job_id in possible]}
+
+    async def lasts(self) -> bool:
+        """Whether the user is signed in and may read the same; False too if the API server does not answer."""
+        try:
+            return await self.is_unchanged()
+        except (ApiError, BackendError):
+            return False
+
+    async def _require_job(self, resource: str, name: str) -> None:
+        """Raises ApiError if the user may not get a job, whether or not there is one of this name."""
+        namespace, slash, rest = name.partition("/")
+        if not slash or not namespace or not rest:
+            message = f"{name[:200]!r} names no job of a cluster"
+            raise ApiError(ErrorCode.BAD_REQUEST, message, "name it with its namespace: team/digits")
+        right = query_right("get", resource, namespace, rest.replace("/", ":"))
+        await self.authorizer.require(self.session.user, right)
+
+    async def _answer(self, name: str, produce: Callable[[], Awaitable[Any]]) -> Any:
+        """An answer, or a refusal, without names of hidden namespaces. `name`: of the job that it is about."""
+        try:
+            async with self.turns:
+                if name:
+                    await self._check_namespace(name)
+                return await asyncio.to_thread(redact, await produce(), self.hidden)
+        except ApiError as error:
+            message, fix = (str(redact(text, self.hidden)) for text in (error.message, error.fix))
+            raise ApiError(error.code, message, fix) from None
+
+    async def _check_namespace(self, name: str) -> None:
+        """Raises ApiError unless a name means jobs of its own namespace: a kind may have the name of a namespace."""
+        namespace = name.partition("/")[0]
+        ids = await self.views.service.lookup.ids(name)
+        if not all(is_in_namespace(each, namespace) for each in ids):
+            raise ApiError(ErrorCode.NO_SUCH_JOB, f"no job of namespace {namespace} is called {name[:200]!r}")

@@ -1,0 +1,108 @@
+"""The dashboard of one leadership term: its controller, the versions of its state, and the answers kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from starlette.types import ASGIApp
+
+from windlass.backends.kubernetes.backend import KubernetesBackend
+from windlass.backends.kubernetes.client.reviews import User
+from windlass.controller.controller import Controller
+from windlass.jobs.kubernetes.query_api import OF_CLUSTER
+from windlass.server.dashboard.app import Dashboard
+from windlass.server.dashboard.audience import Audience
+from windlass.server.dashboard.pages import PageViews
+from windlass.server.dashboard.sessions import Session
+from windlass.server.dashboard.state_version import StateVersion
+from windlass.server.dashboard.time_axis import TimeAxis
+from windlass.server.feed import EventFeed
+from windlass.server.operator.cluster_job_records import ClusterJobRecords
+from windlass.server.operator.dashboard.cluster_pages import ClusterPages
+from windlass.server.operator.dashboard.cluster_sources import ClusterSources
+from windlass.server.operator.dashboard.identity_door import IdentityDoor
+from windlass.server.operator.dashboard.object_actions import ObjectActions
+from windlass.server.operator.dashboard.user_sessions import UserSession
+from windlass.server.operator.queries.authorization import Authorizer, query_right
+from windlass.server.operator.queries.expiring_cache import ExpiringCache
+from windlass.server.service import Service
+
+_CONCURRENT = 4
+"""Maximum number of answers that are computed at once: users cannot take all threads from the controller."""
+_NAMESPACES_LIFE_S = 10.0
+_AUDIENCE_LIFE_S = 2.0
+"""Seconds for which what a user may read is not computed again from its rights."""
+
+
+@dataclass(slots=True)
+class LeaderDashboard:
+    """Pages of all users while this replica leads. `start` and `close` begin and end the event streams."""
+
+    service: Service
+    controller: Controller
+    records: ClusterJobRecords
+    backend: KubernetesBackend
+    feed: EventFeed
+    _term: str = field(default_factory=partial(secrets.token_hex, 8))
+    _turns: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, _CONCURRENT))
+    _axis: TimeAxis = field(default_factory=TimeAxis)
+    _recorded: ExpiringCache[str, set[str]] = field(default_factory=lambda: ExpiringCache(1, _NAMESPACES_LIFE_S))
+    _audiences: ExpiringCache[User, Audience] = field(default_factory=lambda: ExpiringCache(1_000, _AUDIENCE_LIFE_S))
+    _versions: StateVersion = field(init=False)
+    _counting: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Counts versions of the state until the feed closes."""
+        self._versions = StateVersion(self.feed)
+        self._counting = asyncio.create_task(self._versions.run())
+
+    async def close(self) -> None:
+        """Waits until the streams are told to end: the feed is closed."""
+        if self._counting is not None:
+            await self._counting
+
+    def application(self, door: IdentityDoor, authorizer: Authorizer) -> ASGIApp:
+        """The application of one port, behind its guard."""
+
+        async def pages_of(session: Session) -> ClusterPages:
+            assert isinstance(session, UserSession)  # noqa: S101 - the door's
+            return await self._pages_of(session, door, authorizer)
+
+        return Dashboard(pages_of, self._versions).application()
+
+    async def _pages_of(self, session: UserSession, door: IdentityDoor, authorizer: Authorizer) -> ClusterPages:
+        audience = await self._find_audience(authorizer, session.user)
+        known = await self._namespaces()
+        views = PageViews(self.service, self.controller, ClusterSources(self.records), self._axis, audience)
+        hidden = known - (known if audience.namespaces is None else audience.namespaces)
+
+        actions = ObjectActions(self.backend, authorizer)
+
+        async def is_unchanged() -> bool:
+            return await door.lasts(session) and await self._find_audience(authorizer, session.user) == audience
+
+        return ClusterPages(session, views, hidden, authorizer, actions, self._term, self._turns, is_unchanged)
+
+    async def _find_audience(self, authorizer: Authorizer, user: User) -> Audience:
+        if user not in self._audiences:
+            self._audiences[user] = await find_audience(authorizer, user, await self._namespaces())
+        return self._audiences[user]
+
+    async def _namespaces(self) -> set[str]:
+        """Namespaces of the jobs that exist, and of those that ended last."""
+        if "" not in self._recorded:
+            self._recorded[""] = await self.records.namespaces()
+        return self.service.namespaces() | self._recorded[""]
+
+
+async def find_audience(authorizer: Authorizer, user: User, namespaces: set[str]) -> Audience:
+    """The namespaces whose jobs a user may list, and the resources of the cluster. Raises BackendError."""
+    allowed = await asyncio.gather(*(authorizer.allows(user, query_right("list", each)) for each in OF_CLUSTER))
+    resources = frozenset(each for each, may in zip(OF_CLUSTER, allowed, strict=True) if may)
+    audience = Audience(None, resources)
+    if await authorizer.allows(user, query_right("list", "jobs")):
+        return audience
+    return replace(audience, namespaces=frozenset(namespaces - await authorizer.hidden(user, namespaces)))

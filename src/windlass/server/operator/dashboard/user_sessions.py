@@ -1,0 +1,94 @@
+"""Sessions of browsers whose users have signed in with a token. Pure but for random values."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from windlass.backends.kubernetes.client.reviews import User
+from windlass.server.dashboard.sessions import Session
+
+LIFETIME_MS = 8 * 3_600_000
+MAX_SESSIONS, MAX_PER_USER = 1_000, 16
+"""Beyond these the oldest session ends, of the same user first."""
+_NONCE_BYTES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class UserSession(Session):
+    """A session of a user of the cluster."""
+
+    user: User = field(default_factory=lambda: User(""))
+    token: str = field(default="", repr=False)
+    """The user's own token; empty if a trusted proxy has named the user."""
+    key: str = ""
+    """Key in `UserSessions`; empty if a trusted proxy has named the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A session without its token, which only the cookie can decrypt: a memory dump reveals no token."""
+
+    csrf: str
+    expires_at: int
+    user: User
+    sealed_token: bytes
+
+
+@dataclass(slots=True)
+class UserSessions:
+    """Sessions by the hash of their cookie, the oldest first."""
+
+    _kept: OrderedDict[str, _Kept] = field(default_factory=OrderedDict)
+
+    def open(self, user: User, token: str, now: int) -> str:
+        """The cookie of a new session."""
+        cookie = secrets.token_urlsafe(32)
+        nonce = os.urandom(_NONCE_BYTES)
+        sealed = nonce + AESGCM(_cipher_key(cookie)).encrypt(nonce, token.encode(), None)
+        own = [key for key, each in self._kept.items() if each.user.name == user.name]
+        for key in own[: max(0, len(own) - MAX_PER_USER + 1)]:
+            del self._kept[key]
+        while len(self._kept) >= MAX_SESSIONS:
+            self._kept.popitem(last=False)
+        self._kept[_key(cookie)] = _Kept(secrets.token_urlsafe(32), now + LIFETIME_MS, user, sealed)
+        return cookie
+
+    def find(self, cookie: str, now: int, *, may_act: bool) -> UserSession | None:
+        """The session of a cookie, while it lasts. `may_act`: whether sessions with a token may change jobs."""
+        key = _key(cookie)
+        if not self.has(key, now):
+            return None
+        kept = self._kept[key]
+        nonce, sealed = kept.sealed_token[:_NONCE_BYTES], kept.sealed_token[_NONCE_BYTES:]
+        try:
+            token = AESGCM(_cipher_key(cookie)).decrypt(nonce, sealed, None).decode()
+        except InvalidTag:
+            return None
+        return UserSession(kept.csrf, may_act, kept.expires_at, kept.user, token, key)
+
+    def has(self, key: str, now: int) -> bool:
+        """Whether a session lasts."""
+        kept = self._kept.get(key)
+        if kept is not None and now >= kept.expires_at:
+            del self._kept[key]
+            return False
+        return kept is not None
+
+    def close(self, key: str) -> None:
+        """Ends a session."""
+        self._kept.pop(key, None)
+
+
+def _key(cookie: str) -> str:
+    return hashlib.sha256(f"session {cookie}".encode()).hexdigest()
+
+
+def _cipher_key(cookie: str) -> bytes:
+    return hashlib.sha256(f"token {cookie}".encode()).digest()
