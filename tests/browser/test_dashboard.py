@@ -352,3 +352,117 @@ def test_a_used_link_and_a_foreign_page_get_nothing(visit: Callable[..., Visit],
         assert stranger.request.get(link).status == 200
     with browser.new_context() as late:
         assert late.request.get(link).status == 401
+
+
+def test_a_second_run_has_the_environment_of_the_first_and_is_compared_with_it(
+    visit: Callable[..., Visit], daemon: Path
+):
+    shell = {"TEAM": "vision", "HF_TOKEN": "of-the-shell"}
+    words = ("sh", "-c", 'echo "team $TEAM, token ${HF_TOKEN:-missing}"')
+    name = ok(daemon, "submit", "--name", "printer", "--cpus", "0", "--", *words, env=shell).strip()
+    page = visit("--allow-actions").see(f"/jobs/{name}")
+    page.locator(".log").get_by_text("team vision, token of-the-shell").wait_for(timeout=15_000)
+    page.get_by_role("button", name="Run again").click()
+    assert "It lacks HF_TOKEN" in page.get_by_role("dialog").inner_text()
+    page.get_by_role("dialog").get_by_role("button", name="Run again").click()
+    page.wait_for_url(lambda url: not url.endswith(name))
+    page.locator(".log").get_by_text("team vision, token missing").wait_for(timeout=15_000)
+    definition = page.locator("#definition")
+    definition.get_by_text("The definitions are the same.").wait_for()
+    definition.get_by_role("combobox", name="Job to compare with").fill("overflow-5")
+    definition.get_by_role("combobox", name="Job to compare with").press("Enter")
+    definition.get_by_role("cell", name="roles.0.command").wait_for()
+    assert "compare=overflow-5" in page.url
+
+
+def test_a_changed_priority_is_a_line_of_the_life(visit: Callable[..., Visit], daemon: Path):
+    name = ok(daemon, "submit", "--name", "raised", "-N", "4", "-G", "1", "--", "true").strip()
+    page = visit("--allow-actions").see(f"/jobs/{name}")
+    page.get_by_role("button", name="Priority").click()
+    page.get_by_role("spinbutton", name="Priority").fill("-3")
+    page.get_by_role("dialog").get_by_role("button", name="Change").click()
+    page.locator("#life").get_by_text("priority 0 → -3").wait_for()
+    ok(daemon, "cancel", name)
+
+
+def test_the_focus_stays_while_the_page_changes(visit: Callable[..., Visit], daemon: Path):
+    page = visit("--allow-actions").see("/jobs/holder-2")
+    page.keyboard.press("a")
+    focused = "document.activeElement.textContent"
+    assert page.evaluate(focused) == "Priority"
+    page.keyboard.press("Tab")
+    page.wait_for_timeout(4_500)  # two versions of the state, with new durations
+    assert page.evaluate(focused) == "Suspend"
+
+
+def test_escape_closes_what_is_open(visit: Callable[..., Visit]):
+    page = visit().see("/queue?why=waiter-3")
+    page.keyboard.press("?")
+    page.get_by_role("dialog").get_by_text("Next and previous job").wait_for()
+    page.keyboard.press("Escape")
+    assert not page.get_by_role("dialog").is_visible()
+    page.locator("#why").wait_for()
+    page.keyboard.press("Escape")
+    assert not page.locator("#why").is_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("q")
+    page.keyboard.press("Escape")
+    page.keyboard.press("n")
+    page.get_by_role("heading", name="Nodes", level=1).wait_for()
+
+
+def test_filters_of_the_output_are_in_the_address(visit: Callable[..., Visit]):
+    signed_in = visit()
+    page = signed_in.see("/jobs/overflow-5")
+    page.get_by_role("searchbox", name="Search in the output").fill("memory")
+    page.get_by_label("Attempt", exact=True).select_option("1")
+    page.get_by_label("Rank", exact=True).select_option("0")
+    again = signed_in.see(page.url.removeprefix(signed_in.base))
+    again.locator(".log mark").first.wait_for()
+    assert again.get_by_label("Attempt", exact=True).input_value() == "1"
+    assert again.get_by_label("Rank", exact=True).input_value() == "0"
+
+
+def test_control_characters_of_the_output_are_signs(visit: Callable[..., Visit], daemon: Path):
+    text = r"\033]0;taken\007 \033[31mred\033[0m \342\200\256gnp.exe \001"
+    name = ok(daemon, "submit", "--name", "signs", "--cpus", "0", "--", "printf", f"{text}\\n").strip()
+    page = visit().see(f"/jobs/{name}")
+    page.locator(".log").get_by_text("red").wait_for(timeout=15_000)
+    assert page.locator(".log .row").first.inner_text().endswith("red \ufffdgnp.exe \ufffd")
+
+
+def test_a_lost_stream_is_said_and_mended(visit: Callable[..., Visit], daemon: Path):
+    signed_in = visit()
+    page = signed_in.page
+    page.route("**/api/stream", lambda route: route.abort())
+    page.goto(f"{signed_in.base}/queue")
+    page.locator("#live").get_by_text("connection lost, retrying").wait_for()
+    name = ok(daemon, "submit", "--name", "meanwhile", "-N", "4", "-G", "1", "--", "true").strip()
+    page.unroute("**/api/stream")
+    page.locator("#live").get_by_text("live", exact=True).wait_for(timeout=15_000)
+    page.locator("section").get_by_role("link", name=name).first.wait_for(timeout=5_000)
+    signed_in.trouble.clear()  # the browser's notes of the requests that failed
+    ok(daemon, "cancel", name)
+
+
+def test_a_csv_of_the_queue_has_all_jobs(visit: Callable[..., Visit], daemon: Path):
+    ok(daemon, "submit", "--name", "many", "--array", "0-149", "-N", "4", "-G", "1", "--", "true")
+    page = visit().see("/queue?search=many")
+    page.get_by_role("button", name="Show more").wait_for()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="CSV", exact=True).first.click()
+    assert Path(saved.value.path()).read_text().count("\n") == 151
+    ok(daemon, "cancel", "many")
+
+
+def test_the_page_of_a_node_shows_its_use_over_time(visit: Callable[..., Visit]):
+    page = visit().see("/nodes")
+    page.get_by_role("img", name="Map of 2 nodes").press("Enter")
+    page.locator("#node").get_by_role("img", name="Ranks on this node").locator("canvas").wait_for()
+
+
+def test_rows_are_cards_on_a_phone(visit: Callable[..., Visit]):
+    page = visit(width=390).see("/history")
+    row = page.locator("tbody tr").first
+    assert row.evaluate("row => getComputedStyle(row).display") == "flex"
+    assert row.locator("td[data-title='Ended']").is_visible()

@@ -104,13 +104,15 @@ function onClick(event) {
 }
 
 function onKey(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("dialog")) return;
+  if (event.target.closest("input, select, textarea")) { if (event.key === "Escape") event.target.blur(); return; }
   const page = PAGES.find((each) => each.key === event.key);
   if (page) go(page.href);
   else if (current?.keys?.[event.key]) current.keys[event.key].act();
   else if (event.key === "?") help();
   else if (event.key === "t") switchTheme();
   else if (event.key === "/") main.querySelector("input[type=search]")?.focus();
+  else if (event.key === "Escape") main.querySelector("section:not([hidden]) [data-close]")?.click();
   else if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
   else return;
   event.preventDefault();

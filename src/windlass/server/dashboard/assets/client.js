@@ -60,7 +60,7 @@ export function follow(changed, connected) {
   stream.addEventListener("open", () => connected(true));
   stream.addEventListener("error", () => {
     connected(false);
-    if (stream.readyState === EventSource.CLOSED) { stream.close(); setTimeout(() => follow(changed, connected), 2000); }
+    if (stream.readyState === EventSource.CLOSED) { changed(); setTimeout(() => follow(changed, connected), 2000); }
   });
   return stream;
 }

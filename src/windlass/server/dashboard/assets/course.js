@@ -1,6 +1,6 @@
 // Recorded courses of the cluster or of a queue: what was held, and how many jobs ran and waited.
 import { LineChart } from "./chart.js";
-import { h } from "./dom.js";
+import { choice, h, remember } from "./dom.js";
 
 const SPANS = [["1", "Hour"], ["24", "Day"], ["168", "Week"], ["2160", "90 days"]];
 const HELD = /^windlass_(allocated|capacity|queue_held|queue_quota)\{resource="(.*)"\}$/;
@@ -14,7 +14,8 @@ export class CourseView {
     this.path = path;
     this.get = get;
     this.charts = new Map();
-    this.span = h("select", { "aria-label": "Span of the course", on: { change: () => this.update() } }, SPANS.map(([value, name]) => h("option", { value }, name)));
+    const asked = new URLSearchParams(location.search).get("hours") ?? "1";
+    this.span = choice("Span of the course", SPANS, asked, (value) => { remember("hours", value === "1" ? "" : value); this.update(); });
     this.box = h("div", { class: "charts" });
     this.element = h("section", { hidden: true }, h("div", { class: "head" }, h("h2", {}, title), this.span), this.box);
   }

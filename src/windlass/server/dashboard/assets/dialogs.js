@@ -19,6 +19,8 @@ export function confirmDialog(question, detail, action, input = null) {
 // keys: those of pages, and of the present page, as [key, text].
 export function helpDialog(ofPages) {
   const keys = [...ofPages, ["/", "Search"], ["j  k", "Next and previous job"],
+    ["← ↑ ↓ →", "Cells of a map in focus"], ["+  −", "Zoom of a heat map in focus"],
+    ["Tab", "Next link, field or button"], ["Enter", "Open or press it"], ["Esc", "Close a dialog or a part, leave a field"],
     ["t", "Dark or light"], ["?", "This list"]];
   const close = h("button", { type: "button", on: { click: () => dialog.close() } }, "Close");
   dialog.replaceChildren(h("h2", {}, "Keys"),

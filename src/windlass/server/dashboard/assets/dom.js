@@ -38,6 +38,27 @@ export function section(id, title, ...children) {
   return h("section", { id, hidden: true }, h("h2", {}, title, h("a", { class: "anchor", href: `#${id}`, "aria-label": `Link to ${title}` }, "#")), ...children);
 }
 
+const FOCUSABLE = "a[href], button, input, select, summary, [tabindex='0']";
+
+// Replaces what an element contains if it differs; keeps the focus, open parts and, where nothing changes, a selection.
+export function swap(element, ...children) {
+  const fresh = h(element.tagName, {}, ...children);
+  for (const part of element.querySelectorAll("details[open][data-kept]")) {
+    fresh.querySelector(`details[data-kept="${part.dataset.kept}"]`)?.setAttribute("open", "");
+  }
+  if (fresh.innerHTML === element.innerHTML) return;
+  const at = [...element.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
+  element.replaceChildren(...fresh.childNodes);
+  if (at >= 0) element.querySelectorAll(FOCUSABLE)[at]?.focus({ preventScroll: true });
+}
+
+// Keeps a filter of the page in its address.
+export function remember(name, value) {
+  const parameters = new URLSearchParams(location.search);
+  if (value) parameters.set(name, value); else parameters.delete(name);
+  history.replaceState(null, "", `${location.pathname}${parameters.size ? `?${parameters}` : ""}${location.hash}`);
+}
+
 // A text field for a filter that is kept in the address.
 export function searchField(parameters, name, label) {
   return h("input", { type: "search", name, placeholder: label, "aria-label": label, value: parameters.get(name) || "" });

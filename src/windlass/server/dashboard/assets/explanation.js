@@ -3,6 +3,9 @@ import { h, jobLink } from "./dom.js";
 import { amount, duration, starts } from "./format.js";
 import { Table } from "./table.js";
 
+const FEW_NODES = 12;
+const MOST_NODES = 100;
+
 // `job`: its line, with the time `now` of the answer.
 export function explanationOf(job, found) {
   const all = found.explanation;
@@ -19,10 +22,26 @@ export function explanationOf(job, found) {
     table.update(all.frees);
     parts.push(table.withButton("what frees it"));
   }
-  const table = new Table([["Node", (row) => row.node], ["Free", (row) => `${amount(all.resource, row.free)} of ${amount(all.resource, row.capacity)}`, { num: true }],
-    ["Replicas that fit", (row) => String(row.fits), { num: true }],
-    ["Reason", (row) => row.cause || (row.held_for ? `kept for ${row.held_for}` : "")]], (row) => row.node, "Nodes");
-  table.update(all.nodes.slice(0, 100));
-  if (all.resource) parts.push(table.withButton("nodes"));
+  if (all.resource) parts.push(...nodesOf(all));
   return parts;
+}
+
+// Few nodes one by one; many by their reason, and one by one on request.
+function nodesOf(all) {
+  const reasonOf = (row) => row.cause || (row.held_for ? `kept for ${row.held_for}` : row.fits ? "has room" : "is in use");
+  const table = new Table([["Node", (row) => row.node], ["Free", (row) => `${amount(all.resource, row.free)} of ${amount(all.resource, row.capacity)}`, { num: true }],
+    ["Replicas that fit", (row) => String(row.fits), { num: true }], ["Reason", reasonOf]], (row) => row.node, "Nodes");
+  table.update(all.nodes.slice(0, MOST_NODES));
+  if (all.nodes.length <= FEW_NODES) return [table.withButton("nodes")];
+  const groups = new Map();
+  for (const row of all.nodes) {
+    const reason = reasonOf(row);
+    const group = groups.get(reason) ?? { reason, nodes: 0, free: 0, fits: 0 };
+    groups.set(reason, { reason, nodes: group.nodes + 1, free: group.free + row.free, fits: group.fits + row.fits });
+  }
+  const sums = new Table([["Nodes", (row) => row.nodes.toLocaleString("en"), { num: true }], ["Reason", (row) => row.reason],
+    ["Free", (row) => amount(all.resource, row.free), { num: true }], ["Replicas that fit", (row) => row.fits.toLocaleString("en"), { num: true }]], (row) => row.reason, "Nodes by reason");
+  sums.update([...groups.values()].sort((a, b) => b.fits - a.fits || b.nodes - a.nodes));
+  const more = all.nodes.length > MOST_NODES ? ` (the first ${MOST_NODES})` : "";
+  return [sums.withButton("nodes by reason"), h("details", { "data-kept": "nodes" }, h("summary", {}, `Node by node${more}`), table.withButton("nodes"))];
 }

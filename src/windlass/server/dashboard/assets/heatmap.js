@@ -2,11 +2,13 @@
 import { h, tint } from "./dom.js";
 import { clock, measured } from "./format.js";
 
-const RAMP = [[237, 244, 252], [158, 202, 225], [66, 146, 198], [253, 174, 97], [215, 48, 39]];
 const EMPTY = [128, 128, 128, 40];
 const MOST_HEIGHT = 420;
 
-// Values are coloured by their place between the 5th and the 99th percentile; the lowest rank is on top.
+const CALM = 1.25; // multiple of the median that is red at least: small differences are no stripes
+
+// Values are coloured by their place between the 5th percentile and a high one; the lowest rank is on top. Where
+// there are more ranks than rows of pixels, a row has the slowest of its ranks, so that a single one is seen.
 export class HeatMap {
   constructor(title, unit) {
     this.unit = unit;
@@ -33,26 +35,46 @@ export class HeatMap {
     this.paint();
   }
 
+  // In the colours of the theme.
+  redraw() {
+    if (!this.ranks) return;
+    this.fill();
+    this.paint();
+  }
+
   fill() {
+    this.ramp = tint("--heat").split(",").map((colour) => colour.trim().split(" ").map(Number));
     this.buffer.width = this.times.length;
-    this.buffer.height = this.ranks;
-    const image = new ImageData(this.times.length, this.ranks);
+    this.each = Math.ceil(this.ranks / MOST_HEIGHT); // ranks of a row
+    this.rows = Math.ceil(this.ranks / this.each);
+    this.buffer.height = this.rows;
+    const image = new ImageData(this.times.length, this.rows);
     const width = this.times.length;
     for (let column = 0; column < width; column += 1) {
-      const row = this.values[column];
-      for (let rank = 0; rank < this.ranks; rank += 1) {
-        image.data.set(this.colour(row[rank]), (rank * width + column) * 4);
+      const values = this.values[column];
+      for (let row = 0; row < this.rows; row += 1) {
+        image.data.set(this.colour(values[this.slowestOf(row, column)]), (row * width + column) * 4);
       }
     }
     this.buffer.getContext("2d").putImageData(image, 0, 0);
   }
 
+  // The rank of a row with the highest value in a column.
+  slowestOf(row, column) {
+    const values = this.values[column];
+    let slowest = row * this.each;
+    for (let rank = slowest + 1; rank < Math.min(this.ranks, (row + 1) * this.each); rank += 1) {
+      if ((values[rank] ?? -1) > (values[slowest] ?? -1)) slowest = rank;
+    }
+    return slowest;
+  }
+
   colour(value) {
     if (value === null || value === undefined) return EMPTY;
     const place = this.high > this.low ? Math.max(0, Math.min(1, (value - this.low) / (this.high - this.low))) : 0;
-    const scaled = place * (RAMP.length - 1);
-    const at = Math.min(RAMP.length - 2, Math.floor(scaled));
-    return [...RAMP[at].map((part, index) => part + (RAMP[at + 1][index] - part) * (scaled - at)), 255];
+    const scaled = place * (this.ramp.length - 1);
+    const at = Math.min(this.ramp.length - 2, Math.floor(scaled));
+    return [...this.ramp[at].map((part, index) => part + (this.ramp[at + 1][index] - part) * (scaled - at)), 255];
   }
 
   paint() {
@@ -66,7 +88,7 @@ export class HeatMap {
     const context = this.canvas.getContext("2d");
     context.imageSmoothingEnabled = false;
     const { from, to } = this.view;
-    context.drawImage(this.buffer, from, 0, to - from, this.ranks, 0, 0, this.canvas.width, this.canvas.height);
+    context.drawImage(this.buffer, from, 0, to - from, this.rows, 0, 0, this.canvas.width, this.canvas.height);
   }
 
   listen() {
@@ -77,7 +99,7 @@ export class HeatMap {
       if (!this.ranks) return;
       if (held) this.pan(held.from - ((event.offsetX - held.x) / this.canvas.clientWidth) * (held.to - held.from));
       this.point(Math.floor(this.view.from + (event.offsetX / this.canvas.clientWidth) * (this.view.to - this.view.from)),
-        Math.floor((event.offsetY / this.canvas.clientHeight) * this.ranks));
+        Math.floor((event.offsetY / this.canvas.clientHeight) * this.rows), true);
     });
     this.canvas.addEventListener("wheel", (event) => {
       if (!event.ctrlKey && !event.shiftKey) return;
@@ -110,8 +132,11 @@ export class HeatMap {
     this.pan(centre - width * around);
   }
 
-  point(column, rank) {
+  // `isRow`: a row of the image is meant, and in it the slowest rank.
+  point(column, place, isRow = false) {
     if (!this.ranks) return;
+    const inside = Math.max(0, Math.min(this.times.length - 1, column));
+    const rank = isRow ? this.slowestOf(Math.max(0, Math.min(this.rows - 1, place)), inside) : place;
     this.at = { column: Math.max(0, Math.min(this.times.length - 1, column)), rank: Math.max(0, Math.min(this.ranks - 1, rank)) };
     const value = this.values[this.at.column][this.at.rank];
     this.output.textContent = `rank ${this.at.rank}, ${clock(this.times[this.at.column])}: ${measured(value, this.unit)}`;
@@ -122,5 +147,6 @@ function bounds(values) {
   const all = values.flat().filter((value) => value !== null);
   const sample = all.length > 20000 ? all.filter((_, index) => index % Math.ceil(all.length / 20000) === 0) : all;
   sample.sort((a, b) => a - b);
-  return [sample[Math.floor(sample.length * 0.05)] ?? 0, sample[Math.min(sample.length - 1, Math.floor(sample.length * 0.99))] ?? 1];
+  const at = (share) => sample[Math.min(sample.length - 1, Math.floor(sample.length * share))];
+  return [at(0.05) ?? 0, Math.max(at(0.99) ?? 1, (at(0.5) ?? 0) * CALM)];
 }

@@ -11,10 +11,10 @@ const DETAILS = {
 const NAMES = { cancel: "Cancel", suspend: "Suspend", resume: "Resume", rerun: "Run again", priority: "Priority" };
 const HOLDING = ["Admitted", "Running", "Restarting"];
 
-// `page`: the functions confirm, refresh and go of the page.
-export function actionButtons(job, page) {
-  return verbsOf(job).map((verb) => h("button", { type: "button", class: verb === "cancel" ? "danger" : null,
-    on: { click: () => change(verb, job, page).catch((error) => page.confirm(`${NAMES[verb]} is not possible`, error.message, "Close")) } }, NAMES[verb]));
+// `current`: returns the job as it was last shown. `page`: the functions confirm, refresh and go of the page.
+export function actionButtons(current, page) {
+  return verbsOf(current()).map((verb) => h("button", { type: "button", class: verb === "cancel" ? "danger" : null,
+    on: { click: () => change(verb, current(), page).catch((error) => page.confirm(`${NAMES[verb]} is not possible`, error.message, "Close")) } }, NAMES[verb]));
 }
 
 function verbsOf(job) {

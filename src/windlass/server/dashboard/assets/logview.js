@@ -1,5 +1,5 @@
 // Output of the ranks: only the rows in sight are elements, whatever the number of lines.
-import { colourOf, encodeId, h, tint } from "./dom.js";
+import { colourOf, encodeId, h, remember, tint } from "./dom.js";
 import { clock } from "./format.js";
 
 const MOST_LINES = 100_000;
@@ -12,19 +12,29 @@ export class LogView {
     this.lines = [];
     this.offsets = {};
     this.height = 19;
-    this.filter = "";
     this.space = h("div");
     this.space.style.position = "relative";
     this.box = h("div", { class: "log mono", tabindex: "0", role: "log", "aria-label": "Output of the ranks", "aria-live": "off", on: { scroll: () => this.onScroll() } }, this.space);
-    this.search = h("input", { type: "search", placeholder: "Search in the output", "aria-label": "Search in the output", on: { input: () => this.refilter() } });
-    this.rank = h("select", { "aria-label": "Rank", on: { change: () => this.restart() } }, h("option", { value: "" }, "All ranks"));
-    this.attempt = h("select", { "aria-label": "Attempt", on: { change: () => this.restart() } }, h("option", { value: "" }, "Latest attempt"));
+    const asked = new URLSearchParams(location.search);
+    this.filter = (asked.get("find") ?? "").toLowerCase();
+    this.search = h("input", { type: "search", placeholder: "Search in the output", "aria-label": "Search in the output", value: this.filter,
+      on: { input: () => { remember("find", this.search.value); this.refilter(); } } });
+    this.rank = this.chooser("Rank", "rank", "All ranks", asked.get("rank"));
+    this.attempt = this.chooser("Attempt", "attempt", "Latest attempt", asked.get("attempt"));
     this.count = h("span", { class: "about", role: "status" });
     this.element = h("div", {}, h("div", { class: "head" }, this.count, h("div", { class: "tools" }, this.search, this.rank, this.attempt)), this.box);
     this.shown = [];
     this.follows = true; // until its reader scrolls up
     new ResizeObserver(() => { if (this.follows) this.toEnd(); this.paint(); }).observe(this.box);
     this.timer = setTimeout(() => this.poll(), 0);
+  }
+
+  // A list that is kept in the address; a value from there is in it before the first answer is.
+  chooser(label, name, all, chosen) {
+    const known = /^-?\d{1,9}$/.test(chosen ?? "") ? h("option", { value: chosen, selected: true }, `${label} ${chosen}`) : null;
+    const select = h("select", { "aria-label": label }, h("option", { value: "" }, all), known);
+    select.addEventListener("change", () => { remember(name, select.value); this.restart(); });
+    return select;
   }
 
   close() {
@@ -106,9 +116,15 @@ export class LogView {
     const name = rank < 0 ? `agent ${-rank}` : `r${rank}`;
     const row = h("div", { class: `row${stream === "err" ? " err" : ""}`, title: clock(at), vars: { top: `${number * this.height}px` } },
       h("b", { vars: { "--of": colourOf(rank) } }, name));
-    row.append(...marked(text.replace(/\u001b\[[0-9;]*m/g, ""), this.filter));
+    row.append(...marked(printable(text), this.filter));
     return row;
   }
+}
+
+// Without sequences for terminals; other control characters, and those that turn the direction of text, become a sign.
+function printable(text) {
+  return text.replace(/\u001b\[[0-9;?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)/g, "")
+    .replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 }
 
 function marked(text, wanted) {
@@ -124,7 +140,8 @@ function marked(text, wanted) {
 }
 
 function options(select, values, name) {
-  if (select.options.length === values.length + 1) return;
+  if (select.named === values.length) return;
+  select.named = values.length;
   const chosen = select.value;
   select.replaceChildren(select.options[0], ...values.map((value) => h("option", { value, selected: String(value) === chosen }, name(value))));
 }

@@ -55,13 +55,19 @@ export function occupancy(past, now) {
   return { label: "ranks", times: [...times, Math.max(now, (times.at(-1) ?? 0) + 1)], values: [...values, held] };
 }
 
+// "gpu_memory_used" → "GPU memory used"
+function titleOf(name) {
+  const text = name.replaceAll("_", " ").replace(/\b(?:gpu|cpu)(?=s?\b)/g, (word) => word.toUpperCase());
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 // Series of one metric in one chart, a line for each of its labels.
 function grouped(series) {
   const found = new Map();
   for (const each of series) {
     const [, name, labels] = NAME.exec(each.series) ?? [];
     if (!name) continue;
-    const title = name.replaceAll("_", " ");
+    const title = titleOf(name);
     const group = found.get(title) ?? { unit: each.unit, lines: [] };
     const width = each.values[0]?.length ?? 1;
     for (let at = 0; at < width; at += 1) {

@@ -1,6 +1,6 @@
 // Shares and held amounts of queues over time, one line for each queue.
 import { LineChart } from "./chart.js";
-import { choice, encodeId, h, section } from "./dom.js";
+import { choice, encodeId, h, remember, section } from "./dom.js";
 
 const MOST = 8; // queues with lines of their own: those that hold the most
 const PAUSE_MS = 8_000;
@@ -9,10 +9,11 @@ const SPANS = [["1", "Hour"], ["24", "Day"], ["168", "Week"], ["2160", "90 days"
 export class ShareCourse {
   constructor(get) {
     this.get = get;
-    this.hours = "1";
+    const asked = new URLSearchParams(location.search).get("hours");
+    this.hours = SPANS.some(([value]) => value === asked) ? asked : "1";
     this.share = new LineChart("Share of the cluster per weight", "1");
     this.held = new LineChart("Held", "");
-    const span = choice("Span of the course", SPANS, this.hours, (value) => { this.hours = value; this.at = 0; this.update(...this.last); });
+    const span = choice("Span of the course", SPANS, this.hours, (value) => { remember("hours", value === "1" ? "" : value); this.hours = value; this.at = 0; this.update(...this.last); });
     this.element = section("time", "Over time", h("div", { class: "spread" }, h("span", { class: "about" }, `The ${MOST} queues that hold the most`), span),
       h("div", { class: "charts" }, this.share.element, this.held.element));
     this.at = 0;

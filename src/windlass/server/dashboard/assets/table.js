@@ -1,4 +1,4 @@
-// A table whose rows are kept and updated in place, with a CSV of everything that it shows.
+// A table whose rows are kept and updated in place, with a CSV of everything that it has.
 import { h } from "./dom.js";
 
 const MOST_NARROW = 4; // columns of a table that a phone shows as one; of a wider one, each row is a card
@@ -53,30 +53,31 @@ export class Table {
     }
   }
 
-  csv() {
+  csv(rows) {
     const cell = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
     const safe = (text) => (/^[=+\-@\t]/.test(text) && !/^-?[\d.]+$/.test(text) ? `'${text}` : text);
     const textOf = ([, draw, how = {}], row) => {
       const found = how.csv ? how.csv(row) : draw(row);
       return safe(found instanceof Node ? found.textContent : String(found ?? ""));
     };
-    const lines = [this.columns.map(([title]) => cell(title)), ...this.rows.map((row) => this.columns.map((column) => cell(textOf(column, row))))];
+    const lines = [this.columns.map(([title]) => cell(title)), ...rows.map((row) => this.columns.map((column) => cell(textOf(column, row))))];
     return `${lines.map((line) => line.join(",")).join("\n")}\n`;
   }
 
-  button(name) {
-    return h("button", { type: "button", on: { click: () => this.save(name) } }, "CSV");
+  // `all`: returns every row where the table shows only some.
+  button(name, all = null) {
+    return h("button", { type: "button", on: { click: async () => this.save(name, all ? await all() : this.rows) } }, "CSV");
   }
 
   // The table with its button below it.
-  withButton(name) {
-    const button = this.button(name);
+  withButton(name, all = null) {
+    const button = this.button(name, all);
     button.className = "small";
     return h("div", {}, this.element, h("p", { class: "more" }, button));
   }
 
-  save(name) {
-    const address = URL.createObjectURL(new Blob([this.csv()], { type: "text/csv" }));
+  save(name, rows) {
+    const address = URL.createObjectURL(new Blob([this.csv(rows)], { type: "text/csv" }));
     h("a", { href: address, download: `${name}.csv` }).click();
     setTimeout(() => URL.revokeObjectURL(address), 1000);
   }

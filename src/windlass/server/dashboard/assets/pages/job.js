@@ -2,7 +2,7 @@ import { LineChart } from "../chart.js";
 import { Attempts } from "../attempts.js";
 import { Checkpoints, totalLoss } from "../checkpoints.js";
 import { Definition } from "../definition.js";
-import { empty, encodeId, facts, h, jobLink, section, stateOf } from "../dom.js";
+import { empty, encodeId, facts, h, jobLink, section, stateOf, swap } from "../dom.js";
 import { explanationOf } from "../explanation.js";
 import { Findings } from "../findings.js";
 import { amount, clock, count, duration, gang, measured } from "../format.js";
@@ -15,15 +15,19 @@ import { Table } from "../table.js";
 
 const CHARTS = [["windlass_job_loss", "Loss"], ["windlass_job_step_seconds", "Step time"], ["windlass_job_samples_per_second", "Samples per second"],
   ["windlass_job_mfu_ratio", "Model FLOPs utilization"], ["windlass_job_memory_bytes", "Peak memory of a rank"]];
+const FEW_RANKS = 32; // of more, those that others wait for and those furthest behind are shown first
 const ENDED = ["Succeeded", "Failed"];
 
 export function create({ get, about, argument: id, confirm, refresh, go }) {
   const head = h("div", { class: "head" }, h("h1", {}, id));
+  let shown = null;
   const summary = h("section");
   const findings = new Findings(id, get);
-  const why = section("why", "Why it waits");
+  const explained = h("div", { class: "explained" });
+  const why = section("why", "Why it waits", explained);
   const supposed = new WhatIf(id, get);
-  const life = section("life", "Life");
+  const lines = h("div");
+  const life = section("life", "Life", lines);
   const attempts = new Attempts();
   const checkpoints = new Checkpoints(id, get);
   const charts = new Map();
@@ -32,7 +36,10 @@ export function create({ get, about, argument: id, confirm, refresh, go }) {
   const heatSection = section("heat", "Busy time by rank",
     h("p", { class: "about" }, "A row is a rank, a column a time; red is slow. Drag to pan, Ctrl and wheel to zoom."), heat.element);
   const ranks = ranksTable();
-  const ranksSection = section("ranks", "Ranks", ranks.withButton("ranks"));
+  let everyRank = [];
+  let most = FEW_RANKS;
+  const moreRanks = h("button", { type: "button", on: { click: () => { most = Infinity; showRanks(shown); } } });
+  const ranksSection = section("ranks", "Ranks", ranks.withButton("ranks", () => everyRank), h("p", { class: "more", hidden: true }, moreRanks));
   const log = new LogView(id, get);
   const logSection = section("output", "Output", log.element);
   const definition = new Definition(id, get);
@@ -41,21 +48,26 @@ export function create({ get, about, argument: id, confirm, refresh, go }) {
     checkpoints.element, definition.element];
   return {
     elements: [head, summary, ...parts],
+    keys: {
+      a: { text: "First action on the job", act: () => head.querySelector(".tools button")?.focus() },
+      l: { text: "Output of the ranks", act: () => { logSection.scrollIntoView(); log.box.focus(); } },
+    },
     close: () => log.close(),
-    redraw: () => { for (const chart of charts.values()) chart.draw(); },
+    redraw: () => { for (const chart of charts.values()) chart.draw(); heat.redraw(); },
     async update() {
       const job = await get(`/api/job/${encodeId(id)}`);
       if (job.members) { showArray(job); return; }
-      const actions = about.may_act ? actionButtons(job, { confirm, refresh, go }) : [];
-      head.replaceChildren(h("div", {}, h("h1", {}, job.id), stateOf(job)), h("div", { class: "tools" }, actions));
-      summary.replaceChildren(...summarize(job, checkpoints.losses));
+      shown = job;
+      const actions = about.may_act ? actionButtons(() => shown, { confirm, refresh, go }) : [];
+      swap(head, h("div", {}, h("h1", {}, job.id), stateOf(job)), h("div", { class: "tools" }, actions));
+      swap(summary, ...summarize(job, checkpoints.losses));
       life.hidden = false;
       logSection.hidden = !job.attempts;
-      life.replaceChildren(life.firstChild, ...lifeOf(job));
+      swap(lines, ...lifeOf(job));
       attempts.update(job);
       showRanks(job);
       await Promise.all([showWhy(job), showMetrics(), findings.update(job), checkpoints.update(job), slowness.update(job), definition.update(job)]);
-      summary.replaceChildren(...summarize(job, checkpoints.losses));
+      swap(summary, ...summarize(job, checkpoints.losses));
     },
   };
 
@@ -72,7 +84,7 @@ export function create({ get, about, argument: id, confirm, refresh, go }) {
     if (why.hidden) return;
     supposed.suggest(job);
     const found = await get(`/api/why/${encodeId(id)}`);
-    why.replaceChildren(why.firstChild, ...explanationOf({ ...job, now: found.now }, found));
+    swap(explained, ...explanationOf({ ...job, now: found.now }, found));
   }
 
   async function showMetrics() {
@@ -101,7 +113,11 @@ export function create({ get, about, argument: id, confirm, refresh, go }) {
     const rows = job.progress?.ranks ?? [];
     const slow = job.progress?.slow ?? [];
     ranksSection.hidden = !rows.length;
-    ranks.update(rows.map((row) => ({ ...row, slow: slow.includes(row.rank), now: job.now, ended: ENDED.includes(job.phase) })));
+    everyRank = rows.map((row) => ({ ...row, slow: slow.includes(row.rank), now: job.now, ended: ENDED.includes(job.phase) }));
+    if (everyRank.length > most) everyRank.sort((a, b) => Number(b.slow) - Number(a.slow) || (a.step ?? 0) - (b.step ?? 0) || a.rank - b.rank);
+    ranks.update(everyRank.slice(0, most));
+    moreRanks.parentElement.hidden = everyRank.length <= most;
+    moreRanks.textContent = `Show all ${count(everyRank.length, "rank")}: these are the slowest`;
   }
 }
 

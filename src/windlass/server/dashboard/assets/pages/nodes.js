@@ -1,4 +1,4 @@
-import { choice, empty, encodeId, facts, h, jobLink, searchField, section as partOf } from "../dom.js";
+import { choice, empty, encodeId, facts, h, jobLink, searchField, section as partOf, swap } from "../dom.js";
 import { amount, clock, count, duration } from "../format.js";
 import { NodeCourse } from "../nodecourse.js";
 import { MODES, NodeMap, ownersOf } from "../nodemap.js";
@@ -17,6 +17,7 @@ export function create({ get }) {
   const map = new NodeMap((name) => open(name));
   const about = h("p", { class: "about" });
   const section = h("section", {}, map.element, about, cards);
+  const [described, past] = [h("div"), h("div")];
   const detail = partOf("node", "Node");
   const list = new Table([
     ["Node", (row) => row.name], ["State", (row) => row.state], ["Place", (row) => row.place.join(" / ")],
@@ -87,8 +88,11 @@ export function create({ get }) {
     const found = await get(`/api/node/${encodeId(name)}`);
     const node = nodes.find((each) => each.name === name);
     detail.hidden = false;
-    const close = h("button", { type: "button", class: "small", on: { click: () => { parameters.delete("node"); store(); detail.hidden = true; } } }, "close");
-    detail.replaceChildren(h("div", { class: "spread" }, h("h2", {}, name), close), ...describe(node), courseOf(name).element, h("h3", {}, "Its past"), ...pastOf(found));
+    const close = h("button", { type: "button", class: "small", "data-close": true, on: { click: () => { parameters.delete("node"); store(); detail.hidden = true; } } }, "close");
+    swap(described, h("div", { class: "spread" }, h("h2", {}, name), close), ...describe(node));
+    const { element } = courseOf(name);
+    if (element.parentNode !== detail) detail.replaceChildren(described, element, past);
+    swap(past, h("h3", {}, "Its past"), ...pastOf(found));
     await course.update(found.past, found.now);
   }
 

@@ -8,14 +8,16 @@ const MEANING = {
   allocated: "held by jobs", fragmented: "free on nodes in partial use", idle: "free on empty nodes", broken: "free on nodes that take no jobs",
 };
 
-export function create({ get }) {
+export function create({ get, go }) {
+  const search = h("input", { type: "search", name: "search", placeholder: "Find a job", "aria-label": "Find a job" });
+  const find = h("form", { class: "tools", role: "search", on: { submit: (event) => { event.preventDefault(); go(`/queue?search=${encodeURIComponent(search.value.trim())}`); } } }, search);
   const capacity = h("section", {}, h("h2", {}, "Capacity"));
   const findings = h("section", {}, h("h2", {}, "Needs a person"));
   const queues = new Table([
     ["Queue", (row) => h("a", { href: `/queue?queue=${encodeURIComponent(row.queue)}` }, row.queue)],
-    ["Running", (row) => String(row.running), { num: true }],
-    ["Waiting", (row) => String(row.waiting), { num: true }],
-    ["Suspended", (row) => String(row.suspended), { num: true }],
+    ["Running", (row) => row.running.toLocaleString("en"), { num: true }],
+    ["Waiting", (row) => h("a", { href: `/queue?queue=${encodeURIComponent(row.queue)}&phase=Queued` }, row.waiting.toLocaleString("en")), { num: true }],
+    ["Suspended", (row) => row.suspended.toLocaleString("en"), { num: true }],
   ], (row) => row.queue, "Jobs by queue");
   const changes = new Table([
     ["When", (row) => clock(row.at), { short: true }], ["Job", (row) => jobLink(row.job)], ["Change", (row) => row.change, { short: true }],
@@ -27,7 +29,7 @@ export function create({ get }) {
   const sums = h("p", { class: "about" });
   const changesSection = h("section", {}, h("h2", {}, "What changed in the last hour"), sums, changes.withButton("changes"));
   return {
-    elements: [h("div", { class: "head" }, h("h1", {}, "Overview")), capacity, h("div", { class: "columns" }, queueSection, findings), course.element, changesSection],
+    elements: [h("div", { class: "head" }, h("h1", {}, "Overview"), find), capacity, h("div", { class: "columns" }, queueSection, findings), course.element, changesSection],
     redraw: () => course.draw(),
     async update() {
       const [found] = await Promise.all([get("/api/overview"), course.update()]);
@@ -56,7 +58,7 @@ function bar(row) {
 function reasons(found) {
   const all = Object.entries(found);
   if (!all.length) return [];
-  return [h("p", { class: "about" }, "Why they wait: ", h("a", { href: "/queue?phase=Queued" }, all.map(([reason, number]) => `${number} ${words(reason)}`).join(", ")))];
+  return [h("p", { class: "about" }, "Why they wait: ", h("a", { href: "/queue?phase=Queued" }, all.map(([reason, number]) => `${number.toLocaleString("en")} ${words(reason)}`).join(", ")))];
 }
 
 function problems(found) {

@@ -1,4 +1,4 @@
-import { empty, encodeId, h, jobLink, section as partOf, stateOf } from "../dom.js";
+import { empty, encodeId, h, jobLink, section as partOf, stateOf, swap } from "../dom.js";
 import { explanationOf } from "../explanation.js";
 import { count, duration, gang, starts, trimmed } from "../format.js";
 import { Table } from "../table.js";
@@ -6,6 +6,7 @@ import { TimeAxis } from "../timeaxis.js";
 import { WhatIf } from "../whatif.js";
 
 const STEP = 100;
+const MOST_SAVED = 100_000; // jobs in a CSV
 const AXIS_MS = 5_000; // between two computations of expected starts
 
 export function create({ get, go }) {
@@ -42,7 +43,8 @@ export function create({ get, go }) {
   const more = h("p", { class: "more" }, h("button", { type: "button", on: { click: () => { limit += STEP; page.update(); } } }, "Show more"));
   const total = h("p", { class: "about", role: "status" });
   const section = h("section", {}, table.element, more);
-  const why = partOf("why", "Why it waits");
+  const explained = h("div", { class: "explained" });
+  const why = partOf("why", "Why it waits", explained);
   const axis = new TimeAxis();
   const axisSection = partOf("time", "Runs, expected starts and reservations", axis.element);
   let supposed = null;
@@ -51,9 +53,9 @@ export function create({ get, go }) {
   const expected = (row) => (expectedAt.has(row.id) ? starts({ eta: expectedAt.get(row.id), certainty: "expected" }, now) : "");
   const page = {
     keys: { w: { text: "Why the chosen job waits", act: () => explain(document.activeElement.closest("tr")?.querySelector("a")?.textContent) } },
-    elements: [h("div", { class: "head" }, h("div", {}, h("h1", {}, "Queue"), total), h("div", { class: "tools" }, search, phase, table.button("queue"))), section, why, axisSection],
+    elements: [h("div", { class: "head" }, h("div", {}, h("h1", {}, "Queue"), total), h("div", { class: "tools" }, search, phase, table.button("queue", async () => (await rowsOf(MOST_SAVED)).jobs))), section, why, axisSection],
     async update() {
-      const found = await get(`/api/queue?${new URLSearchParams([...[...parameters].filter(([name]) => name !== "why"), ["limit", String(limit)]])}`);
+      const found = await rowsOf(limit);
       now = found.now;
       table.update(found.jobs);
       total.textContent = `${count(found.total, "job")}${parameters.get("queue") ? ` in ${parameters.get("queue")}` : ""}`;
@@ -65,12 +67,16 @@ export function create({ get, go }) {
     },
   };
 
+  function rowsOf(most) {
+    return get(`/api/queue?${new URLSearchParams([...[...parameters].filter(([name]) => name !== "why"), ["limit", String(most)]])}`);
+  }
+
   async function explain(id) {
     if (!id) return;
     parameters.set("why", id);
     store();
     await showWhy();
-    why.scrollIntoView({ block: "nearest" });
+    why.scrollIntoView();
     why.querySelector("input")?.focus();
   }
 
@@ -83,11 +89,10 @@ export function create({ get, go }) {
     if (supposed?.of !== id) supposed = Object.assign(new WhatIf(id, get), { of: id });
     supposed.suggest(found.job);
     supposed.element.hidden = false;
-    const close = h("button", { type: "button", class: "small", on: { click: () => { parameters.delete("why"); store(); why.hidden = true; } } }, "close");
+    const close = h("button", { type: "button", class: "small", "data-close": true, on: { click: () => { parameters.delete("why"); store(); why.hidden = true; } } }, "close");
     const head = h("p", { class: "spread" }, jobLink(id), close);
-    const parts = h("div", { class: "explained" }, head, explanationOf({ ...found.job, now: found.now }, found));
-    if (why.contains(supposed.element)) why.querySelector(".explained").replaceWith(parts);
-    else why.replaceChildren(why.firstChild, parts, supposed.element);
+    swap(explained, head, ...explanationOf({ ...found.job, now: found.now }, found));
+    if (explained.nextSibling !== supposed.element) { explained.nextSibling?.remove(); why.append(supposed.element); }
   }
 
   async function showAxis() {

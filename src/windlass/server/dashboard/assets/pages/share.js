@@ -1,4 +1,4 @@
-import { empty, h } from "../dom.js";
+import { empty, h, remember } from "../dom.js";
 import { amount } from "../format.js";
 import { ShareCourse } from "../sharecourse.js";
 import { Table } from "../table.js";
@@ -19,11 +19,11 @@ export function create({ get }) {
     ["Borrowed", (row) => amount(resource, held(row, "borrowed")), { num: true, wide: true }],
     ["Lent", (row) => amount(resource, held(row, "lent")), { num: true, wide: true }],
     ["Share per weight", (row) => `${(row.share / 10_000).toFixed(1)} %`, { num: true }],
-    ["Run", (row) => String(row.running), { num: true }],
-    ["Wait", (row) => String(row.waiting), { num: true }],
+    ["Run", (row) => row.running.toLocaleString("en"), { num: true }],
+    ["Wait", (row) => row.waiting.toLocaleString("en"), { num: true }],
   ], (row) => row.queue, "Fair shares by queue");
   table.always = true;
-  const choice = h("select", { "aria-label": "Resource", on: { change: () => { resource = choice.value; history.replaceState(null, "", `/share?resource=${encodeURIComponent(resource)}`); page.update(); } } });
+  const choice = h("select", { "aria-label": "Resource", on: { change: () => { resource = choice.value; remember("resource", resource); page.update(); } } });
   const warnings = h("div");
   const above = h("p", { class: "statement", role: "status" });
   const course = new ShareCourse(get);
