@@ -1,4 +1,4 @@
-"""Writes reference/cli.md, the lists of rules and of metrics, and the tables of guides/from-kubeflow.md."""
+"""Writes reference/cli.md, the lists of rules, checks and metrics, and the tables of guides/from-kubeflow.md."""
 
 import os
 import subprocess
@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from windlass.cli.verb_table import VERBS
+from windlass.diagnose.check_pages import checks_page
 from windlass.diagnose.lint.reference_page import rules_page
 from windlass.diagnose.rule_reference import rules_page as diagnosis_rules_page
 from windlass.telemetry.metric_table import metrics_page
@@ -17,6 +18,7 @@ from kubeflow_operators.guide import page
 PAGE = Path(__file__).parent / "reference/cli.md"
 RULES = Path(__file__).parent / "reference/lint-rules.md"
 DIAGNOSIS_RULES = Path(__file__).parent / "reference/diagnosis-rules.md"
+CHECKS = Path(__file__).parent / "reference/doctor-checks.md"
 METRICS = Path(__file__).parent / "reference/metrics.md"
 KUBEFLOW = Path(__file__).parent / "guides/from-kubeflow.md"
 HEAD = """# The command line
@@ -31,6 +33,7 @@ def main() -> None:
     PAGE.write_text("\n\n".join([HEAD, f"```text\n{help_of()}\n```", *sections]) + "\n", encoding="utf-8")
     RULES.write_text(rules_page(), encoding="utf-8")
     DIAGNOSIS_RULES.write_text(diagnosis_rules_page(), encoding="utf-8")
+    CHECKS.write_text(checks_page(), encoding="utf-8")
     METRICS.write_text(metrics_page(), encoding="utf-8")
     KUBEFLOW.write_text(page(KUBEFLOW.read_text(encoding="utf-8")), encoding="utf-8")
 

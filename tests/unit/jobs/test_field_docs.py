@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from windlass.deploy.own_kinds import own_kinds
+from windlass.hardware.network.profiles import NAMES
 from windlass.jobs.cluster.cluster_file import CLUSTER
 from windlass.jobs.description.fields import JOB, walk
 from windlass.jobs.description.job_file import loads
@@ -112,6 +113,13 @@ def test_the_reference_page_is_up_to_date(request):
 def test_render_fills_in_every_default():
     (submission,) = loads("command: python train.py\nworkdir: /srv\ngpus: 2\n")
     assert render(submission) == (Path(__file__).parent / "rendered.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_network_profile_has_a_page_that_the_field_names(name: str):
+    assert explain(f"network.{name}").startswith(f"network {name}\n")
+    assert explain(f"job.network.{name}") == explain(f"network.{name}")
+    assert f"windlass explain network.{name}\n" in explain("network")
 
 
 def test_an_unknown_network_profile_is_refused_with_the_known_ones():

@@ -48,10 +48,21 @@ class _Target(StrEnum):
 
 def explain(
     field: Annotated[
-        str, typer.Argument(metavar="[FIELD]", help="For example job.restart.user or queue.quota.")
+        str,
+        typer.Argument(
+            metavar="[FIELD]", help="For example job.restart.user, queue.quota, network.efa or doctor.gpu.ecc."
+        ),
     ] = "job",
 ) -> int:
-    """Document a field of a job file or of a Windlass kind on Kubernetes: its meaning, values and default."""
+    """Document a field of a job file or of a Windlass kind on Kubernetes: its meaning, values and default.
+
+    Network profiles begin with network, checks of `windlass doctor` with doctor.
+    """
+    if field.partition(".")[0] == "doctor":
+        from windlass.diagnose.check_pages import explain_check  # noqa: PLC0415
+
+        print(explain_check(field).rstrip())
+        return ExitCode.OK
     from windlass.jobs.field_docs import field_help as pages  # noqa: PLC0415
 
     print(pages.explain(field).rstrip())

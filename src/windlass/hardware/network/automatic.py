@@ -7,13 +7,37 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from windlass.hardware.facts.instances import Instance, instance_named
-from windlass.hardware.network.profiles import EFA_RESOURCE, is_rdma_resource
+from windlass.hardware.network.profiles import AUTO, EFA_RESOURCE, is_rdma_resource
 from windlass.hardware.network.request import NetworkRequest
 
 INSTANCE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 """Labels of nodes, and in selectors of pods, that name the machine type."""
 _INFINIBAND_NAMES = ("infiniband", "ipoib", "rdma/ib", "shared_ib", "_ib")
 """Parts of names of resources that administrators give to InfiniBand devices."""
+
+AUTO_PAGE = f"""network {AUTO}
+
+The profile that the nodes of a job offer, chosen when the job is read.
+
+ON KUBERNETES
+  Of the nodes that a replica may use, by its node selector and GPUs:
+  efa           all offer {EFA_RESOURCE}
+  infiniband    all offer an RDMA device, and the machine type or the name of
+                the resource says InfiniBand
+  roce          all offer an RDMA device rdma/NAME, and networks are named for
+                it: networks=NAME+NAME
+  roce-sriov    the same with a device of another name
+  tcp           otherwise, and where the nodes differ
+  A device that the operator's option --network names for a profile chooses
+  that profile.
+  The annotation windlass.dev/network of each pod and the Event NetworkChosen
+  have the profile and the reason.
+
+ON THIS MACHINE
+  By the active ports in /sys/class/infiniband: efa, else infiniband, else
+  roce; tcp without one. windlass run prints the choice.
+"""
+"""Output of `windlass explain network.auto`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import NamedTuple
 
-from windlass.hardware.network.profiles import PROFILES, profile_page
+from windlass.hardware.network.automatic import AUTO_PAGE
+from windlass.hardware.network.profiles import AUTO, NAMES, profile_page
 from windlass.jobs.description.fields import JOB
 from windlass.jobs.description.network import NETWORK
 from windlass.jobs.errors import InputError, input_error
@@ -42,10 +43,8 @@ def explain(path: str = _ROOT) -> str:
     the kind: "queue.spec.quota" or "queue.quota"; the kind alone lists them. "network.efa" is a network profile.
     """
     words = [part for part in path.strip().split(".") if part]
-    if words[-2:-1] == [NETWORK.name] and words[-1] in PROFILES:
-        return profile_page(words[-1])
     if words[-2:-1] == [NETWORK.name]:
-        raise input_error(".".join(words[:-1]), f"has no profile {words[-1]!r}; profiles: {', '.join(PROFILES)}")
+        return _profile(words[-1], ".".join(words[:-1]))
     root, parts = _meant(words)
     table, field, seen = root.table, None, root.path
     for part in parts:
@@ -55,6 +54,13 @@ def explain(path: str = _ROOT) -> str:
         field = _find(part, table, seen)
         table, seen = field.table, f"{seen}.{part}"
     return _overview(root) if field is None else _page(seen, field)
+
+
+def _profile(name: str, path: str) -> str:
+    """The page of a network profile."""
+    if name not in NAMES:
+        raise input_error(path, f"has no profile {name!r}; profiles: {', '.join(NAMES)}")
+    return AUTO_PAGE if name == AUTO else profile_page(name)
 
 
 def _meant(parts: list[str]) -> tuple[_Root, list[str]]:
@@ -93,7 +99,7 @@ def _page(path: str, field: Field) -> str:
     if path.startswith(f"{_ROOT}.") and field.name in _KINDS:
         lines.append(f"KIND     windlass explain {field.name}s tells of the kind")
     if field.name == NETWORK.name:
-        lines += ["", "PROFILES", *(f"  windlass explain network.{name}" for name in PROFILES)]
+        lines += ["", "PROFILES", *(f"  windlass explain network.{name}" for name in NAMES)]
     if field.table:
         lines += ["", "FIELDS", _list(field.table)]
     return "\n".join(lines) + "\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from windlass.diagnose.check_pages import find_check
 from windlass.diagnose.cluster.checklist import check_cluster
 from windlass.diagnose.cluster.survey import ClusterSurvey
 from windlass.diagnose.steps import CheckStep, State
@@ -73,6 +74,7 @@ def survey(refused: tuple[str, ...] = (), namespace: str = "", **objects: list[J
 def check(refused: tuple[str, ...] = (), namespace: str = "", **objects: list[Json]) -> dict[str, CheckStep]:
     steps = check_cluster(survey(refused, namespace, **objects))
     assert len({step.name for step in steps}) == len(steps)
+    assert all(find_check(step.name) for step in steps)
     assert all(step.fix for step in steps if step.state in (State.WARNING, State.WRONG))
     return {step.name: step for step in steps}
 

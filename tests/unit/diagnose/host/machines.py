@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from windlass.diagnose.check_pages import find_check
 from windlass.diagnose.host.checklist import check_host
 from windlass.diagnose.host.facts import ClockState, FileSystem, GpuReading, NvmlReading, OwnName, TorchPackage
 from windlass.diagnose.host.readers.host_reader import read_host
@@ -78,6 +79,7 @@ class Machine:
         )
         steps = check_host(read_host(root, calls, environment=self.environment))
         assert len({step.name for step in steps}) == len(steps)
+        assert all(find_check(step.name) for step in steps)
         return {step.name: step for step in steps}
 
 

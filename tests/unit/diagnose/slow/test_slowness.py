@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from windlass.diagnose.check_pages import find_check
 from windlass.diagnose.slow.analysis import analyze_slowness, find_straggler
 from windlass.diagnose.slow.rank_times import OUTSIDE, read_ranks
 from windlass.diagnose.steps import State
@@ -20,6 +21,7 @@ def rank(number, *, node="n1", seconds=100.0, values=None, **phases):
 def judge(*ranks, of=None):
     steps = analyze_slowness(read_ranks(ranks), of or len(ranks))
     assert all(step.fix for step in steps if step.state in (State.WARNING, State.WRONG))
+    assert all(find_check(step.name) for step in steps)
     return {step.name: step for step in steps}
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
+from windlass.core.model.resources import format_bytes
 from windlass.diagnose.host.facts import FileSystem, HostFacts
 from windlass.diagnose.steps import CheckStep, State, absent, ok, unseen
 
-_MIB, _GIB = 1 << 20, 1 << 30
+_MIB = 1 << 20
 _LEAST_SHM = 512 * _MIB
 """Container runtimes give 64 MiB by default; workers of data loaders and NCCL need more."""
 _LEAST_FREE_SHM = 256 * _MIB
@@ -37,12 +38,12 @@ def _check_shm(shm: FileSystem | None) -> CheckStep:
     if shm is None:
         return CheckStep(name, State.WRONG, "there is no /dev/shm", "mount -t tmpfs tmpfs /dev/shm")
     if shm.total < _LEAST_SHM:
-        text = f"{_size(shm.total)} in /dev/shm: data loaders and NCCL fail with bus errors"
+        text = f"{format_bytes(shm.total)} in /dev/shm: data loaders and NCCL fail with bus errors"
         return CheckStep(name, State.WRONG, text, _SHM_FIX)
     if shm.free < _LEAST_FREE_SHM:
-        text = f"{_size(shm.free)} of {_size(shm.total)} in /dev/shm are free"
+        text = f"{format_bytes(shm.free)} of {format_bytes(shm.total)} in /dev/shm are free"
         return CheckStep(name, State.WRONG, text, "remove leftovers of dead processes: ls -la /dev/shm")
-    return ok(name, f"{_size(shm.free)} of {_size(shm.total)} free")
+    return ok(name, f"{format_bytes(shm.free)} of {format_bytes(shm.total)} free")
 
 
 def _check_locked_memory(facts: HostFacts) -> CheckStep:
@@ -53,8 +54,8 @@ def _check_locked_memory(facts: HostFacts) -> CheckStep:
     if soft is None:
         return ok(name, "unlimited")
     if not facts.rdma:
-        return ok(name, f"{_size(soft)}, and no RDMA device needs more")
-    text = f"limited to {_size(soft)}: registering memory for RDMA fails"
+        return ok(name, f"{format_bytes(soft)}, and no RDMA device needs more")
+    text = f"limited to {format_bytes(soft)}: registering memory for RDMA fails"
     fix = "ulimit -l unlimited (/etc/security/limits.d); services: LimitMEMLOCK=infinity; pods: capability IPC_LOCK"
     return CheckStep(name, State.WRONG, text, fix)
 
@@ -89,10 +90,10 @@ def _check_memory(facts: HostFacts) -> CheckStep:
     limit, used = facts.cgroup.memory_max, facts.cgroup.memory_used
     if not total or available is None:
         return unseen(name, "/proc/meminfo is not readable")
-    shown = f"{_size(available)} of {_size(total)} available"
+    shown = f"{format_bytes(available)} of {format_bytes(total)} available"
     if limit is not None and limit < total:
         left = max(0, limit - (used or 0))
-        shown += f", {_size(left)} of {_size(limit)} of this control group"
+        shown += f", {format_bytes(left)} of {format_bytes(limit)} of this control group"
         total, available = limit, min(left, available)
     if available < _LOW_MEMORY * total:
         fix = "see which processes hold it: ps --sort=-rss -eo rss,pid,comm | head"
@@ -106,7 +107,7 @@ def _check_disk(disk: FileSystem) -> CheckStep:
         return CheckStep(
             name, State.WARNING, "mounted read-only", f"if that is not intended: mount -o remount,rw {disk.path}"
         )
-    shown = f"{_size(disk.free)} of {_size(disk.total)} free"
+    shown = f"{format_bytes(disk.free)} of {format_bytes(disk.total)} free"
     if disk.inodes and disk.free_inodes < 0.01 * disk.inodes:
         text = f"{disk.free_inodes} of {disk.inodes} inodes are free ({shown}): no new file can be made"
         return CheckStep(name, State.WRONG, text, f"remove many small files: du --inodes -xd2 {disk.path} | sort -n")
@@ -155,9 +156,3 @@ def _is_loopback(address: str) -> bool:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
         return False
-
-
-def _size(count: int) -> str:
-    """Returns bytes in the largest unit that leaves at least 1."""
-    unit, name = (_GIB, "GiB") if count >= _GIB else (_MIB, "MiB")
-    return f"{count / unit:.3g} {name}"
