@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from windlass.diagnose.diagnosis import CauseScope, Certainty
 from windlass.diagnose.failures.evidence import Fact
-from windlass.diagnose.failures.failure_rules import FailureRule, RuleRole
+from windlass.diagnose.failures.failure_rules import LOST_PEERS, TIMEOUTS, FailureRule, RuleRole
 from windlass.diagnose.failures.log_scan import LogFindings
 
 _HEALTHY = "healthy"
@@ -20,6 +20,8 @@ _WEAKER = {
 }
 _ENDED_WELL = frozenset({"job-completed", "program-completed", "training-completed"})
 """Hints that state a good end: of the job, or of the program of one log."""
+_BARE_END = "exit-status"
+"""Rule of an exit code without a message."""
 _GENERIC = frozenset({"python-exception", "python-runtime-error", "nccl-socket-warning"})
 """Rules that take every exception, or every warning of one source file. On a line that another rule knows they prove
 nothing of their own."""
@@ -67,6 +69,7 @@ def find_candidates(
     explained = _explained_lines(facts, rules)
     ends = [fact for fact, _ in facts if fact.rule in _ENDED_WELL and not has_failed]
     recoveries = [fact for fact, _ in facts if rules[fact.rule].ends]
+    has_reasons = _have_reasons([fact for fact, _ in facts])
     by_rule: dict[str, list[tuple[Fact, int]]] = defaultdict(list)
     for fact, signature in facts:
         is_proof = _is_alarm(fact, ignored, rules) and not (fact.rule in _GENERIC and _place(fact) in explained)
@@ -82,6 +85,7 @@ def find_candidates(
             or not rule.requires <= present
             or rule.absent & present
             or (rule.at_end and not any(_is_last_line(id, log) for log in logs))
+            or (id == _BARE_END and has_reasons)
         ):
             continue
         if kept := _in_order(_complete_sets(rule, proofs)):
@@ -94,6 +98,13 @@ def find_candidates(
     if not has_failed and all(each.is_handled for each in found):
         return []
     return sorted(found, key=lambda each: (order_of(each.first), each.rule.id))
+
+
+def _have_reasons(facts: Sequence[Fact]) -> bool:
+    """Whether every rank whose exit code is reported says itself that another rank was missing or gone."""
+    ended = {fact.rank for fact in facts if fact.rule == _BARE_END and fact.rank is not None}
+    reporters = {fact.rank for fact in facts if fact.rule in TIMEOUTS | LOST_PEERS and fact.rank is not None}
+    return bool(ended) and ended <= reporters
 
 
 def _is_last_line(rule: str, log: LogFindings) -> bool:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from windlass.diagnose.failures.evidence import Fact
 
-_GROUP = re.compile(r"\[PG (?:ID )?(?P<group>[^\s\]]+)")
+_GROUP = re.compile(r"\[PG (?:ID \S+ PG GUID )?(?:ID )?(?P<group>[^\s\]]+)")
+"""The GUID of a group where there is one: groups of other ranks may have the same ID."""
 _ELEMENTS = re.compile(r"\bNumelIn=(?P<elements>\d+)")
 _EQUAL_SIZES = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE", "BARRIER"})
 """Operations whose input has the same number of elements on all ranks."""

@@ -8,12 +8,12 @@ from windlass.diagnose.diagnosis import Diagnosis
 from windlass.diagnose.failures.candidate_order import rank_candidates
 from windlass.diagnose.failures.candidates import find_candidates
 from windlass.diagnose.failures.clock_offsets import aligned_facts
-from windlass.diagnose.failures.divergent_operations import find_divergence, is_joined_by_all
+from windlass.diagnose.failures.collective_names import with_collectives
 from windlass.diagnose.failures.evidence import Evidence, LogSource
 from windlass.diagnose.failures.failure_rules import load_rules
-from windlass.diagnose.failures.laggard import TIMEOUTS, find_laggard
 from windlass.diagnose.failures.log_scan import LogFindings
 from windlass.diagnose.failures.parallel_scan import scan_logs
+from windlass.diagnose.failures.rank_comparison import compare_ranks
 from windlass.diagnose.failures.source_labels import label_source
 from windlass.diagnose.failures.verdict import build_verdict
 
@@ -29,18 +29,15 @@ def diagnose(
     rules = load_rules()
     logs = scan_logs(latest_attempt(evidence.logs), report_bytes)
     # 2. Put the facts of all logs on one clock, and add those of other analyses.
-    facts = [*aligned_facts(logs), *((fact, 0) for fact in evidence.facts if fact.rule in rules)]
+    facts = with_collectives([*aligned_facts(logs), *((fact, 0) for fact in evidence.facts if fact.rule in rules)])
     # 3. Keep the rules whose conditions hold, and order them: causes before what follows from them.
     ranked = rank_candidates(find_candidates(facts, rules, logs, has_failed=evidence.has_failed))
-    # 4. Find the rank that the others waited for, or ranks that wait for different things.
-    known = set(range(evidence.expected_ranks or 0)).union(*(log.ranks for log in logs))
-    timeouts = [fact for fact, _ in facts if fact.rule in TIMEOUTS]
-    laggard, divergence = find_laggard(timeouts, logs, known), find_divergence(timeouts)
-    is_stalled = is_joined_by_all(timeouts, known)
+    # 4. Find the rank that the others waited for, ranks that wait for different things, and ranks that never started.
+    comparison = compare_ranks([fact for fact, _ in facts], logs, evidence.expected_ranks)
     # 5. Describe the best candidate, and name what the evidence lacks.
     if not ranked:
         return Diagnosis(None, _unseen(logs, evidence))
-    verdict = build_verdict(ranked, laggard, divergence, is_stalled=is_stalled, show_secrets=show_secrets)
+    verdict = build_verdict(ranked, comparison, show_secrets=show_secrets)
     return Diagnosis(verdict, _unseen(logs, evidence))
 
 

@@ -13,6 +13,18 @@ import yaml
 
 from windlass.diagnose.diagnosis import Advice, CauseScope, Certainty
 
+TIMEOUTS = frozenset(
+    {
+        "nccl-watchdog-timeout",
+        "nccl-timeout-of-first-collective",
+        "nccl-timeout-within-one-node",
+        "gloo-timeout",
+    }
+)
+"""Rules whose messages come from the ranks that waited."""
+LOST_PEERS = frozenset({"gloo-peer-closed", "nccl-remote-error", "tcpstore-peer-lost"})
+"""Rules whose messages come from ranks that lost the connection to another one."""
+
 
 class RuleRole(StrEnum):
     """Meaning of a message for the failure."""

@@ -1,24 +1,20 @@
-"""Finds the rank that the others waited for, and what it was doing."""
+"""Finds the ranks that the others waited for, and what they were doing."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from windlass.diagnose.diagnosis import EvidenceLine
 from windlass.diagnose.failures.divergent_operations import group_of
 from windlass.diagnose.failures.evidence import Fact
+from windlass.diagnose.failures.failure_rules import LOST_PEERS, TIMEOUTS
 from windlass.diagnose.failures.log_scan import LogFindings
+from windlass.diagnose.failures.work_numbers import LateWork, find_late_work
 
-TIMEOUTS = frozenset(
-    {
-        "nccl-watchdog-timeout",
-        "nccl-timeout-of-first-collective",
-        "nccl-timeout-within-one-node",
-        "gloo-timeout",
-    }
-)
-"""Rules whose messages come from the ranks that waited."""
+WORK_NUMBERS = "nccl-watchdog-consequence"
+"""Rule of the messages that state the work of a rank."""
 _ACTIVITIES = (
     (
         re.compile(
@@ -46,28 +42,64 @@ _ACTIVITIES = (
 
 @dataclass(frozen=True, slots=True)
 class Laggard:
-    """The rank that did not take part in a collective."""
+    """The ranks that did not take part in a collective, mostly one."""
 
-    rank: int
+    ranks: tuple[int, ...]
     reason: str
-    """Observation that singles it out."""
+    """Observation that singles them out."""
     node: str | None = None
     cause: str = ""
-    """Slug of the cause that its last line points to; empty where it says nothing."""
+    """Slug of the cause that the last line points to; empty where it says nothing."""
     activity: str = ""
-    last_line: str = ""
-    source: str = ""
+    evidence: Sequence[EvidenceLine] = ()
+    """Lines that tell of these ranks: their work, and the last line of a single one."""
+    is_proven: bool = False
+    """Whether numbers of all ranks prove it, and not the absence of a message."""
+    has_ended: bool = False
+    """Whether the others lost their connections to it, so that it ended before them."""
+
+    @property
+    def rank(self) -> int | None:
+        """The rank, where it is one."""
+        return self.ranks[0] if len(self.ranks) == 1 else None
 
 
-def find_laggard(timeouts: Sequence[Fact], logs: Sequence[LogFindings], known: Collection[int]) -> Laggard | None:
-    """The one rank that the evidence singles out, or none where several could be it."""
-    waiting = {fact.rank for fact in timeouts if fact.rank is not None}
+def find_laggard(facts: Sequence[Fact], logs: Sequence[LogFindings], known: Collection[int]) -> Laggard | None:
+    """The ranks that the evidence singles out, or none where others could be meant.
+
+    `known`: ranks of which the evidence tells.
+    """
+    timeouts = [fact for fact in facts if fact.rule in TIMEOUTS]
+    if late := find_late_work([fact for fact in facts if fact.rule == WORK_NUMBERS]):
+        return _behind_in_work(late, logs)
     if (behind := _lowest_sequence(timeouts)) is not None:
         return _described(behind, "it timed out in an earlier collective than the others", logs)
-    missing = sorted(set(known) - waiting)
-    if len(missing) != 1 or not waiting:
+    if timeouts:
+        silent = _only_other(timeouts, known)
+        reason = "all other ranks report the timeout, it does not"
+        return None if silent is None else _described(silent, reason, logs)
+    ended = _only_other([fact for fact in facts if fact.rule in LOST_PEERS], known)
+    if ended is None:
         return None
-    return _described(missing[0], "all other ranks report the timeout, it does not", logs)
+    found = _described(ended, "all other ranks lost a connection, and it reports no loss", logs)
+    return replace(found, cause="", activity="", has_ended=True)
+
+
+def _behind_in_work(late: LateWork, logs: Sequence[LogFindings]) -> Laggard:
+    whose = "its" if len(late.ranks) == 1 else "their"
+    reason = f"{whose} last enqueued work is number {late.enqueued}, and the others wait for number {late.awaited}"
+    if len(late.ranks) > 1:
+        return Laggard(late.ranks, reason, evidence=(late.evidence,), is_proven=True)
+    found = _described(late.ranks[0], reason, logs)
+    more = [line for line in found.evidence if line.text != late.evidence.text]
+    return replace(found, evidence=(late.evidence, *more), is_proven=True)
+
+
+def _only_other(facts: Sequence[Fact], known: Collection[int]) -> int | None:
+    """The one known rank of which none of these facts tells."""
+    reporters = {fact.rank for fact in facts if fact.rank is not None}
+    others = sorted(set(known) - reporters)
+    return others[0] if len(others) == 1 and reporters else None
 
 
 def _lowest_sequence(timeouts: Sequence[Fact]) -> int | None:
@@ -85,9 +117,10 @@ def _lowest_sequence(timeouts: Sequence[Fact]) -> int | None:
 def _described(rank: int, reason: str, logs: Sequence[LogFindings]) -> Laggard:
     own = next((log for log in logs if log.source.rank == rank or rank in log.last_lines), None)
     if own is None:
-        return Laggard(rank, reason)
+        return Laggard((rank,), reason)
     last = own.last_lines.get(rank) or next((line for line in reversed(own.tail) if line.strip()), "")
+    shown = (EvidenceLine(own.source.name, 0, last.strip()),) if last.strip() else ()
     for pattern, cause, activity in _ACTIVITIES:
         if pattern.search(last):
-            return Laggard(rank, reason, own.source.node, cause, activity, last.strip(), own.source.name)
-    return Laggard(rank, reason, own.source.node, last_line=last.strip(), source=own.source.name)
+            return Laggard((rank,), reason, own.source.node, cause, activity, shown)
+    return Laggard((rank,), reason, own.source.node, evidence=shown)

@@ -8,20 +8,14 @@ from dataclasses import replace
 from windlass.diagnose.diagnosis import Advice, Certainty, EvidenceLine, OtherCause, RootCause
 from windlass.diagnose.failures.candidate_order import beaten_rules, causes_of
 from windlass.diagnose.failures.candidates import CauseCandidate, weaken
-from windlass.diagnose.failures.divergent_operations import Divergence
 from windlass.diagnose.failures.evidence import Fact
-from windlass.diagnose.failures.failure_rules import FailureRule, RuleRole, load_rules, xid_actions
-from windlass.diagnose.failures.laggard import TIMEOUTS, Laggard
+from windlass.diagnose.failures.failure_rules import FailureRule, RuleRole, xid_actions
 from windlass.diagnose.failures.line_prefix import read_prefixes
+from windlass.diagnose.failures.verdict_amendments import MOST_ALTERNATIVES, RankComparison, amend_verdict
 from windlass.diagnose.failures.verdict_texts import fill_text
 from windlass.jobs.secret_masks import mask_secrets
 
-_DIVERGENT = "nccl-divergent-collectives"
-_STALLED = "nccl-transport-stalled"
-_PLAIN_TIMEOUT = "nccl-watchdog-timeout"
-"""Rule of a timeout about which nothing else is known."""
 _MOST_EVIDENCE = 6
-_MOST_ALTERNATIVES = 3
 _LONGEST_LINE = 400
 _END_ONLY = frozenset({"exit-status", "repeated-end"})
 """Rules that tell how a process ended, and not why: no other causes beside a certain one."""
@@ -34,24 +28,10 @@ _XID_ADVICE = {
 }
 
 
-def build_verdict(
-    ranked: Sequence[CauseCandidate],
-    laggard: Laggard | None,
-    divergence: Divergence | None,
-    *,
-    is_stalled: bool,
-    show_secrets: bool,
-) -> RootCause:
+def build_verdict(ranked: Sequence[CauseCandidate], comparison: RankComparison, *, show_secrets: bool) -> RootCause:
     """The verdict of candidates in the order of `rank_candidates`. Secrets in all texts are masked."""
-    best = ranked[0]
     mask = str if show_secrets else mask_secrets
-    verdict = _described(best, ranked, mask)
-    if best.rule.id in TIMEOUTS and laggard:
-        verdict = _with_laggard(verdict, laggard)
-    if best.rule.id in TIMEOUTS and divergence:
-        verdict = _with_divergence(verdict, divergence)
-    elif best.rule.id == _PLAIN_TIMEOUT and is_stalled and not laggard:
-        verdict = _with_stall(verdict)
+    verdict = amend_verdict(_described(ranked[0], ranked, mask), comparison)
     return _shortened(verdict if show_secrets else _masked(verdict))
 
 
@@ -151,47 +131,8 @@ def _alternatives(
             _text(each.rule, each.first, mask),
             each.rule.decide or f"{each.first.evidence.source}:{each.first.evidence.line} and the lines around it",
         )
-        for each in kept[:_MOST_ALTERNATIVES]
+        for each in kept[:MOST_ALTERNATIVES]
     ]
-
-
-def _with_laggard(verdict: RootCause, laggard: Laggard) -> RootCause:
-    """The verdict on a timeout, about the rank that the others waited for."""
-    text = f"{verdict.text.rstrip('.')}. Rank {laggard.rank} is the late one: {laggard.reason}."
-    if not laggard.cause:
-        return replace(verdict, text=text, rank=laggard.rank, node=laggard.node)
-    last = EvidenceLine(laggard.source, 0, laggard.last_line)
-    rule = next((each for each in load_rules().values() if each.cause == laggard.cause), None)
-    return replace(
-        verdict,
-        cause=laggard.cause,
-        text=f"{text} By its last line it {laggard.activity}.",
-        rank=laggard.rank,
-        node=laggard.node,
-        fix=rule.fix if rule else verdict.fix,
-        command=rule.command if rule else verdict.command,
-        evidence=(*verdict.evidence, last),
-    )
-
-
-def _with_divergence(verdict: RootCause, divergence: Divergence) -> RootCause:
-    """The verdict on a timeout whose ranks wait in different operations: as its cause, or as another cause."""
-    rule = next(each for each in load_rules().values() if each.cause == _DIVERGENT)
-    if divergence.is_same_number:
-        text = f"{verdict.text.rstrip('.')}. The ranks call different collectives: {divergence.text}."
-        return replace(verdict, cause=_DIVERGENT, text=text, fix=rule.fix, command=rule.command)
-    other = OtherCause(rule.id, _DIVERGENT, f"The ranks call different collectives: {divergence.text}.", rule.decide)
-    return replace(verdict, alternatives=(other, *verdict.alternatives[: _MOST_ALTERNATIVES - 1]))
-
-
-def _with_stall(verdict: RootCause) -> RootCause:
-    """The verdict on a timeout of all ranks in one collective: no rank is late, and the data did not arrive."""
-    rule = load_rules()["nccl-desync-all-joined"]
-    start = verdict.text.partition(":")[0].rstrip(".")
-    text = f"{start}: all ranks had entered it, and a GPU or the network did not finish it."
-    other = OtherCause(verdict.rule, verdict.cause, "A rank is late, stuck or gone.", verdict.decide)
-    alternatives = (other, *verdict.alternatives[: _MOST_ALTERNATIVES - 1])
-    return replace(verdict, cause=_STALLED, text=text, fix=rule.fix, command=rule.command, alternatives=alternatives)
 
 
 def _shortened(verdict: RootCause) -> RootCause:

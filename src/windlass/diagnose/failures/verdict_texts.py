@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 _PLACE = re.compile(r"{([\w|]+)}")
 _SEGMENT = re.compile(r"\[([^\[\]]*)\]")
@@ -12,6 +12,13 @@ _DETAIL = "detail"
 _UNKNOWN_DETAIL = re.compile(r"(?:: | \()?{detail}\)?")
 _LONGEST_VALUE = 300
 _UNKNOWN = "unknown"
+_MAX_RANKS = 8
+
+
+def describe_ranks(ranks: Collection[int]) -> str:
+    """The numbers of ranks, the first eight of them."""
+    first = ", ".join(str(rank) for rank in sorted(ranks)[:_MAX_RANKS])
+    return first if len(ranks) <= _MAX_RANKS else f"{first} and {len(ranks) - _MAX_RANKS} more"
 
 
 def fill_text(text: str, values: Mapping[str, str], rank: int | None, node: str | None) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from windlass.diagnose.failures.verdict_texts import describe_ranks
 from windlass.diagnose.flight.collective_findings import find_in_collectives
-from windlass.diagnose.flight.findings import HangFinding, describe_group, describe_ranks
+from windlass.diagnose.flight.findings import HangFinding, describe_group
 from windlass.diagnose.flight.process_groups import ProcessGroup, align_dumps
 from windlass.diagnose.flight.records import FlightDump
 from windlass.diagnose.flight.transfer_findings import find_in_transfers

@@ -6,13 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from windlass.diagnose.failures.verdict_texts import describe_ranks
 from windlass.diagnose.flight.findings import (
     HangFinding,
     describe_call,
     describe_group,
     describe_last,
     describe_place,
-    describe_ranks,
     describe_stack,
 )
 from windlass.diagnose.flight.process_groups import Calls, ProcessGroup, RankHistory

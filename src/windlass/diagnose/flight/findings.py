@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from windlass.diagnose.flight.process_groups import Calls, ProcessGroup, RankHistory, group_title
 from windlass.diagnose.flight.records import FlightEntry, Progress
 
-_MAX_RANKS, _MAX_SHAPES = 8, 2
+_MAX_SHAPES = 2
 _NO_FRAME = "place unknown"
 _PROGRESS = {
     Progress.SCHEDULED: "not completed",
@@ -33,12 +33,6 @@ class HangFinding:
     """Dump of a rank that waits."""
     time_ns: int
     """Time at which the first of them began to wait; 0 if unknown."""
-
-
-def describe_ranks(ranks: Collection[int]) -> str:
-    """Returns the numbers of ranks, the first eight of them."""
-    first = ", ".join(str(rank) for rank in sorted(ranks)[:_MAX_RANKS])
-    return first if len(ranks) <= _MAX_RANKS else f"{first} and {len(ranks) - _MAX_RANKS} more"
 
 
 def describe_group(group: ProcessGroup) -> str:
