@@ -11,7 +11,8 @@ from windlass.diagnose.failures.candidates import CauseCandidate, weaken
 from windlass.diagnose.failures.evidence import Fact
 from windlass.diagnose.failures.failure_rules import FailureRule, RuleRole, xid_actions
 from windlass.diagnose.failures.line_prefix import read_prefixes
-from windlass.diagnose.failures.verdict_amendments import MOST_ALTERNATIVES, RankComparison, amend_verdict
+from windlass.diagnose.failures.rank_comparison import RankComparison
+from windlass.diagnose.failures.verdict_amendments import MOST_ALTERNATIVES, amend_verdict
 from windlass.diagnose.failures.verdict_texts import fill_text
 from windlass.jobs.secret_masks import mask_secrets
 
