@@ -21,7 +21,7 @@ class OversizedWorld:
 
     started: int
     detail: str
-    """What the store says about it."""
+    """Words of the store that prove it."""
     is_proven: bool
     """Whether the job states the number of its ranks, and not only the logs."""
 
