@@ -22,6 +22,16 @@ async def condition_of(place: OperatorPlace, name: str, path: str = JOBS) -> dic
             await asyncio.sleep(0.05)
 
 
+async def no_condition_of(place: OperatorPlace, name: str, path: str = JOBS) -> None:
+    """Waits until the job's object has no condition Diagnosed."""
+    async with asyncio.timeout(strays.TIMEOUT_S):
+        while True:
+            found = (await place.api.get(f"{namespaced(path)}/{name}")).get("status") or {}
+            if "Diagnosed" not in {each["type"] for each in found.get("conditions") or ()}:
+                return
+            await asyncio.sleep(0.05)
+
+
 async def event_with(place: OperatorPlace, reason: str, message: str) -> dict[str, Any]:
     """The Event with this reason and message, once it is there."""
     async with asyncio.timeout(strays.TIMEOUT_S):
@@ -31,3 +41,13 @@ async def event_with(place: OperatorPlace, reason: str, message: str) -> dict[st
                 if (each["reason"], each["message"]) == (reason, message):
                     return each
             await asyncio.sleep(0.05)
+
+
+async def verdicts_of(place: OperatorPlace, kind: str, name: str) -> list[int]:
+    """Counts of the Events about the verdicts on a job."""
+    listed = (await place.api.get(f"/api/v1/namespaces/{NAMESPACE}/events"))["items"]
+    return [
+        each.get("count") or 1
+        for each in listed
+        if (each["reason"], each["involvedObject"]["name"]) == (f"{kind}Diagnosed", name)
+    ]

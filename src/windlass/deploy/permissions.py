@@ -105,6 +105,7 @@ JOBS = (
     Permission("find the runtimes of TrainJobs", trainer.GROUP, ("trainingruntimes", "clustertrainingruntimes"), WATCH),
     Permission("create and delete a job's pods", CORE, ("pods",), ("create", "delete")),
     Permission("create a PodGroup for a gang, if configured", pod_group.GROUP, ("podgroups",), ("get", "create")),
+    Permission("diagnose pods that do not start", CORE, ("events",), ("list",)),
     Permission("record the logs of pods before their deletion", CORE, ("pods/log",), ("get",)),
     # An object of the same name may belong to an earlier job and be deleted with it, so it must be readable.
     Permission("give pods DNS names", CORE, ("services",), ("get", "list", "create", "delete")),

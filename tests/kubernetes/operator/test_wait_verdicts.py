@@ -12,7 +12,7 @@ from backend_host import Behaviour
 from controlplane.cluster import ControlPlane
 from kubernetes_host import JOBS, NAMESPACE, namespaced
 from operator_place import PYTORCHJOBS, OperatorPlace, leading
-from verdict_conditions import condition_of, event_with
+from verdict_conditions import condition_of, event_with, no_condition_of, verdicts_of
 
 import strays
 from windlass.core.model.job import Job, RestartPolicy, Role
@@ -49,16 +49,6 @@ def with_claim(name: str, claim: str) -> dict[str, Any]:
     template = {"spec": {"containers": [main], "volumes": [volume]}}
     spec = {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "restartPolicy": "Never", "template": template}}}
     return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": name}, "spec": spec}
-
-
-async def no_condition_of(place: OperatorPlace, name: str, path: str = JOBS) -> None:
-    """Waits until the job's object has no condition Diagnosed."""
-    async with asyncio.timeout(strays.TIMEOUT_S):
-        while True:
-            found = (await place.api.get(f"{namespaced(path)}/{name}")).get("status") or {}
-            if "Diagnosed" not in {each["type"] for each in found.get("conditions") or ()}:
-                return
-            await asyncio.sleep(0.05)
 
 
 def test_an_image_that_cannot_be_pulled_is_told_while_its_pods_wait(tell: Callable[[Story], None]) -> None:
@@ -155,16 +145,6 @@ def test_a_job_that_waits_for_its_turn_has_no_verdict(tell: Callable[[Story], No
         assert (await place.get("/v1/jobs/next"))["wait_diagnosis"] is None
 
     tell(story)
-
-
-async def verdicts_of(place: OperatorPlace, kind: str, name: str) -> list[int]:
-    """Counts of the Events about the verdicts on a job."""
-    listed = (await place.api.get(f"/api/v1/namespaces/{NAMESPACE}/events"))["items"]
-    return [
-        each.get("count") or 1
-        for each in listed
-        if (each["reason"], each["involvedObject"]["name"]) == (f"{kind}Diagnosed", name)
-    ]
 
 
 def test_the_next_leader_keeps_the_verdicts_and_announces_none_again(tell: Callable[[Story], None]) -> None:

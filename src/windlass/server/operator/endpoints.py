@@ -10,6 +10,7 @@ from functools import partial
 from starlette.types import ASGIApp
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
+from windlass.backends.kubernetes.client.pod_events import list_events
 from windlass.backends.port import BackendError
 from windlass.controller.controller import Controller
 from windlass.controller.observer import Observer
@@ -31,6 +32,7 @@ from windlass.server.operator.queries.app import QueryServer
 from windlass.server.operator.queries.authentication import Authenticator
 from windlass.server.operator.queries.authorization import Authorizer
 from windlass.server.operator.queries.leader_queries import LeaderQueries
+from windlass.server.operator.unstarted_pods import UnstartedPods
 from windlass.server.operator.wait_diagnosis import WaitDiagnosis, withdraw_wait_verdicts
 from windlass.server.service import Service
 from windlass.server.telemetry_records.present_frames import present_frames
@@ -115,7 +117,9 @@ class Endpoints:
             limit = self._settings.cordon_limit
             cordon = (NodeCordon(backend.connection, limit, backend.on_trouble),) if limit else ()
             self._diagnosis = (diagnosis, *cordon)
-            self._waits = WaitDiagnosis(backend, diagnose_wait, self._settings.diagnoses_waits_after_s)
+            after_s = self._settings.diagnoses_waits_after_s
+            events = UnstartedPods(backend, partial(list_events, backend.connection), after_s)
+            self._waits = WaitDiagnosis(backend, diagnose_wait, after_s, events)
             self._waits.start()
         else:
             withdraw_wait_verdicts(backend)

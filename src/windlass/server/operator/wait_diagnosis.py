@@ -17,6 +17,7 @@ from windlass.backends.kubernetes.status.pending_conditions import changes_mater
 from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.status import Phase
 from windlass.server.diagnosis.evidence_request import EvidenceRequest, LoggedText
+from windlass.server.operator.unstarted_pods import UnstartedPods
 
 _ROUND_INTERVAL_S = 2.0
 _WAITING_PHASES = (Phase.CREATED, Phase.QUEUED, Phase.ADMITTED)
@@ -55,6 +56,7 @@ class WaitDiagnosis:
     """Looks at all jobs again and again, and diagnoses the waits that have lasted for `after_s`, one at a time.
 
     `diagnose` returns the verdict on a wait; whatever it raises is reported, and the wait is diagnosed again later.
+    `events`: reader of the Events of pods that do not start.
     """
 
     def __init__(
@@ -62,8 +64,9 @@ class WaitDiagnosis:
         backend: KubernetesBackend,
         diagnose: Callable[[EvidenceRequest], Awaitable[DiagnosedCause]],
         after_s: float,
+        events: UnstartedPods,
     ) -> None:
-        self._backend, self._diagnose, self._after_s = backend, diagnose, after_s
+        self._backend, self._diagnose, self._after_s, self._events = backend, diagnose, after_s, events
         self._waits: dict[str, KnownWait] = {}
         self._verdicts: dict[str, DiagnosedCause] = {}
         """By text of a wait, the latest last; the attempt in it is that of whichever job was diagnosed."""
@@ -88,13 +91,15 @@ class WaitDiagnosis:
 
     async def look(self, now: float) -> None:
         """Looks at all jobs once. `now`: seconds of a steady clock."""
-        # 1. which jobs wait for what, and since when
+        # 1. obstacles that only Events name
+        await self._events.look(now)
+        # 2. which jobs wait for what, and since when
         self._note_waits(now)
-        # 2. verdicts that are known already, for any number of jobs
+        # 3. verdicts that are known already, for any number of jobs
         for gang, known in [*self._due(now)]:
             if self._text(gang, known.wait) in self._verdicts:
                 self._tell(gang, known)
-        # 3. a diagnosis of the wait that has lasted longest
+        # 4. a diagnosis of the wait that has lasted longest
         for gang, known in sorted(self._due(now), key=lambda each: each[1].since)[:1]:
             if await self._is_diagnosed(gang, known.wait):
                 self._tell(gang, known)
@@ -110,7 +115,7 @@ class WaitDiagnosis:
             if gang.notes.wait_verdict is not None and not is_same and not self._is_inherited(gang, known, now):
                 self._backend.show_wait_verdict(gang, None)
             if wait is not None:
-                self._waits[gang.id] = _continued(known if is_same else None, wait, now)
+                self._waits[gang.id] = _continued(known if is_same else None, wait, self._since(gang, wait, now), now)
                 gang.notes.last_wait = wait.generation, wait.text
         self._inherited = {job_id: since for job_id, since in self._inherited.items() if job_id not in self._waits}
 
@@ -123,7 +128,12 @@ class WaitDiagnosis:
         attempt = life.generation if life.phase is Phase.ADMITTED else 0
         is_possible = life.phase in _WAITING_PHASES and verdict is not None and verdict.generation == attempt
         is_recent = now - self._inherited.setdefault(gang.id, now) < self._after_s
-        return known is None and is_possible and is_recent
+        return known is None and is_possible and (is_recent or self._events.is_unread(gang.id))
+
+    def _since(self, gang: Gang, wait: JobWait, now: float) -> float:
+        """Returns since when a wait lasts that is seen for the first time: Events are read late."""
+        seen = gang.notes.event_obstacle
+        return self._events.since(gang.id, now) if seen is not None and seen.text == wait.text else now
 
     def _due(self, now: float) -> Iterator[tuple[Gang, KnownWait]]:
         for job_id, known in self._waits.items():
@@ -160,9 +170,9 @@ class WaitDiagnosis:
             self._backend.show_wait_verdict(gang, None)
 
 
-def _continued(known: KnownWait | None, wait: JobWait, now: float) -> KnownWait:
+def _continued(known: KnownWait | None, wait: JobWait, since: float, now: float) -> KnownWait:
     if known is None:
-        return KnownWait(wait, now)
+        return KnownWait(wait, since)
     known.follow(wait, now)
     return known
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from windlass.backends.kubernetes.gangs.event_obstacles import EventObstacle
 from windlass.backends.kubernetes.gangs.gang import StatusNotes
 from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.status import Phase, Status
@@ -68,14 +70,30 @@ class Engine:
         return DiagnosedCause(request.attempt, "a cause", rule)
 
 
+class Events:
+    """A reader of Events. `unread`: jobs whose Events were not read yet; `began`: since when their pods wait."""
+
+    def __init__(self, unread: Collection[str] = (), began: float | None = None) -> None:
+        self.unread, self.began = set(unread), began
+
+    async def look(self, now: float) -> None:
+        """Reads nothing."""
+
+    def since(self, _job_id: str, now: float) -> float:
+        return now if self.began is None else self.began
+
+    def is_unread(self, job_id: str) -> bool:
+        return job_id in self.unread
+
+
 @pytest.fixture
 def jobs() -> Jobs:
     return Jobs()
 
 
-def look(jobs: Jobs, engine: Engine, *rounds: tuple[float, Any]) -> None:
+def look(jobs: Jobs, engine: Engine, *rounds: tuple[float, Any], events: Events | None = None) -> None:
     """Looks at the jobs at these times, each after a change of them."""
-    waits = WaitDiagnosis(jobs, engine.diagnose, AFTER_S)  # type: ignore[arg-type]
+    waits = WaitDiagnosis(jobs, engine.diagnose, AFTER_S, events or Events())  # type: ignore[arg-type]
 
     async def run() -> None:
         for now, change in rounds:
@@ -156,6 +174,49 @@ def test_the_last_wait_of_an_attempt_is_kept_for_its_verdict(jobs: Jobs) -> None
     gang.notes.creation_error = QUOTA
     look(jobs, Engine(), (0, as_it_is))
     assert gang.notes.last_wait == (2, f"FailedCreatePod: {QUOTA}")
+
+
+# --- obstacles that only Events name -------------------------------------------------------------------------------
+
+MOUNT = EventObstacle(1, "uid-0", "volume", "FailedMount: quota of the volume")
+SANDBOX = EventObstacle(1, "uid-0", "sandbox", "FailedCreatePodSandBox: no network")
+
+
+def waiting_for(jobs: Jobs, obstacle: EventObstacle) -> Any:
+    gang = jobs.add("digits", phase=Phase.ADMITTED, generation=1)
+    gang.notes.event_obstacle = obstacle
+    return gang
+
+
+def test_an_obstacle_of_events_lasts_since_the_pods_wait(jobs: Jobs) -> None:
+    waiting_for(jobs, MOUNT)
+    look(jobs, Engine(), (40, as_it_is), events=Events(began=10))
+    assert jobs.shown == [("digits", "quota-exceeded", 1)]
+
+
+def test_another_topic_replaces_the_verdict_when_it_has_lasted(jobs: Jobs) -> None:
+    gang = waiting_for(jobs, MOUNT)
+
+    def go_on() -> None:
+        gang.notes.event_obstacle = SANDBOX
+
+    look(jobs, Engine(), (0, as_it_is), (30, as_it_is), (40, go_on), (60, as_it_is))
+    assert jobs.shown == [("digits", "quota-exceeded", 1)]
+    look(jobs, Engine(), (0, as_it_is), (30, as_it_is))
+    assert jobs.shown == [("digits", "quota-exceeded", 1), ("digits", "", -1)], "no rule knows the second obstacle"
+
+
+def test_an_obstacle_of_an_earlier_attempt_is_none(jobs: Jobs) -> None:
+    waiting_for(jobs, MOUNT._replace(attempt=0))
+    look(jobs, Engine(), (0, as_it_is), (30, as_it_is))
+    assert jobs.shown == []
+
+
+def test_a_verdict_of_the_last_leader_stays_until_events_are_read(jobs: Jobs) -> None:
+    gang = jobs.add("digits", phase=Phase.ADMITTED, generation=1)
+    gang.notes.wait_verdict, events = replace(SHOWN, generation=1), Events(unread=["digits"])
+    look(jobs, Engine(), (0, as_it_is), (90, as_it_is), (92, events.unread.clear), events=events)
+    assert jobs.shown == [("digits", "", -1)]
 
 
 # --- the verdict that an earlier leader has shown -----------------------------------------------------------------

@@ -14,6 +14,7 @@ from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.pods import Holding, pod_usage
 from windlass.backends.kubernetes.gangs import stored_state
+from windlass.backends.kubernetes.gangs.event_obstacles import EventObstacle
 from windlass.backends.kubernetes.gangs.pod_template_hash import with_template_hash
 from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, UnreadableError
@@ -118,6 +119,8 @@ class StatusNotes:
     """The reason why its pods or dependent objects cannot be created at present."""
     last_wait: tuple[int, str] = (0, "")
     """Attempt that waited last for its start, and the obstacle as a line of evidence (`status.job_waits`)."""
+    event_obstacle: EventObstacle | None = None
+    """Obstacle to the start of a pod that only Events name, as they were read last."""
     wait_verdict: DiagnosedCause | None = None
     """Verdict on the obstacle for which the job waits at present."""
     announced: dict[str, str] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.gangs.event_obstacles import PLACEMENT
 from windlass.backends.kubernetes.gangs.gang import WAITING, Gang
 from windlass.backends.kubernetes.status.member_waits import MemberWait, member_wait, pods_without_image
 from windlass.core.model.reasons import PERMANENT_REASONS
@@ -43,7 +44,7 @@ class WaitKind(StrEnum):
 
 
 class JobWait(NamedTuple):
-    """An obstacle, as a line of evidence. `generation`: the attempt that waits; 0: none has been admitted.
+    """An obstacle, as lines of evidence. `generation`: the attempt that waits; 0: none has been admitted.
 
     `topic`: the subject of a wait for the start of pods; a kubelet alternates between messages about one topic.
     """
@@ -69,14 +70,30 @@ def job_wait(gang: Gang) -> JobWait | None:
     return None
 
 
+def needs_events(gang: Gang) -> bool:
+    """Tells whether pods of an attempt do not start by an obstacle that neither they nor the gang name."""
+    life, run = gang.status, gang.run
+    if life.phase is not Phase.ADMITTED or run is None or run.stopping or gang.notes.creation_error:
+        return False
+    return not pods_without_image(gang) and _container_wait(gang) is None
+
+
 def _start_wait(gang: Gang, attempt: int) -> JobWait | None:
     """Returns what keeps bound pods from starting."""
-    if (wait := member_wait(gang)) is not None:
-        topic = "placement" if gang.job.placed_by and not pods_without_image(gang) else "image"
-    elif (wait := _container_wait(gang)) is not None:
-        topic = _CONTAINER_TOPICS[wait.reason]
-    else:
-        return None
+    member, seen = member_wait(gang), gang.notes.event_obstacle
+    if seen is not None and seen.attempt != attempt:
+        seen = None
+    if member is not None and pods_without_image(gang):
+        return _job_wait(member, attempt, "image")
+    if member is not None:
+        told = "" if seen is None else f"\n{seen.text}"
+        return JobWait(WaitKind.START, f"{member.reason}: {member.message}{told}", attempt, PLACEMENT)
+    if (wait := _container_wait(gang)) is not None:
+        return _job_wait(wait, attempt, _CONTAINER_TOPICS[wait.reason])
+    return None if seen is None else JobWait(WaitKind.START, seen.text, attempt, seen.topic)
+
+
+def _job_wait(wait: MemberWait, attempt: int, topic: str) -> JobWait:
     return JobWait(WaitKind.START, f"{wait.reason}: {wait.message}", attempt, topic)
 
 

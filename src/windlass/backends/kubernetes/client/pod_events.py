@@ -1,0 +1,56 @@
+"""Reads the Events of one object, a few at a time: no watch of all Events of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from windlass.backends.kubernetes.client.api_errors import Unreachable
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.objects import ApiStruct
+from windlass.backends.kubernetes.client.resources import EVENTS, path
+
+_MAX_EVENTS = 100
+"""Events that are read of one object. A pod that does not start has about ten."""
+_TIMEOUT_S = 5.0
+
+
+class EventSeries(ApiStruct, frozen=True):
+    """Repetitions of an Event of the API events.k8s.io."""
+
+    last_observed_time: str | None = None
+
+
+class PodEvent(ApiStruct, frozen=True):
+    """An Event. Which of its times is set depends on the API by which it was written."""
+
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    last_timestamp: str | None = None
+    event_time: str | None = None
+    series: EventSeries | None = None
+
+    @property
+    def last_seen(self) -> str:
+        """Time of the last repetition, in RFC 3339; "" if it has none."""
+        repeated = self.series.last_observed_time if self.series is not None else None
+        return repeated or self.last_timestamp or self.event_time or ""
+
+
+class _EventList(msgspec.Struct):
+    items: tuple[PodEvent, ...] | None = None
+
+
+_decoder = msgspec.json.Decoder(_EventList)
+
+
+async def list_events(connection: Connection, namespace: str, uid: str) -> Sequence[PodEvent]:
+    """Returns Events about the object with this uid. Raises ApiError, Unreachable."""
+    params = {"fieldSelector": f"involvedObject.uid={uid}", "limit": str(_MAX_EVENTS)}
+    body = await connection.request("GET", path(EVENTS, namespace), params=params, within=_TIMEOUT_S)
+    try:
+        return _decoder.decode(body).items or ()
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Unreachable(f"the answer is no list of Events: {error}") from error
