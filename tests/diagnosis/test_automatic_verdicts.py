@@ -19,6 +19,9 @@ RULES: dict[str, dict[str, Any]] = {
 }
 PROCESSES = "processes/test_doctor_job.py"
 FAKE_NODES, FAKE_WAITS = "kubernetes/operator/test_diagnosis.py", "kubernetes/operator/test_wait_verdicts.py"
+FAKE_EVENTS = "kubernetes/operator/test_event_verdicts.py"
+OF_EVENT = "test_an_event_about_a_pod_that_does_not_start_has_a_verdict"
+ACTS = "processes/test_verdicts_that_act.py"
 REAL_NODES = "kubernetes/e2e/test_verdicts_on_real_nodes.py"
 OF_SCRIPT = "test_the_failure_of_a_script_has_its_verdict_at_the_end_of_the_run"
 OF_PROCESS = "test_the_end_of_a_process_without_output_has_its_verdict"
@@ -155,7 +158,44 @@ FAILURES = (
             container("unbound-claim", WAITS),
         ),
     ),
-    Failure("missing ConfigMap", "config-missing", ("config-missing",), (container("no-config", WAITS),)),
+    Failure(
+        "missing ConfigMap",
+        "config-missing",
+        ("config-missing",),
+        (container("no-config", WAITS), container("no-map", WAITS), Place(FAKE_EVENTS, OF_EVENT, "configmap")),
+    ),
+    Failure(
+        "volume that cannot be mounted or attached",
+        "volume-mount",
+        ("volume-mount",),
+        (
+            Place(FAKE_EVENTS, OF_EVENT, "mount"),
+            Place(FAKE_EVENTS, OF_EVENT, "attach"),
+            container("no-mount", WAITS),
+        ),
+    ),
+    Failure("network of a pod", "pod-network", ("pod-sandbox",), (Place(FAKE_EVENTS, OF_EVENT, "sandbox"),)),
+    Failure(
+        "taint, by another scheduler",
+        "taint-or-affinity",
+        ("taint-or-affinity", "taint-of-gpu-nodes"),
+        (Place(FAKE_EVENTS, "test_words_of_another_scheduler_in_events_alone_have_a_verdict"),),
+    ),
+    Failure(
+        "webhook that denies the pods",
+        "admission-webhook",
+        ("admission-webhook",),
+        (
+            Place(FAKE_EVENTS, "test_a_webhook_that_denies_the_pods_is_told"),
+            Place(FAKE_EVENTS, "test_a_launcher_whose_pod_its_job_cannot_create_is_told"),
+        ),
+    ),
+    Failure(
+        "rank that ends at the same step in each attempt",
+        "user-code-error",
+        ("repeated-failure",),
+        (Place(ACTS, "test_a_rank_that_kills_itself_at_the_same_step_ends_the_job"),),
+    ),
     Failure(
         "ResourceQuota",
         "quota-exceeded",

@@ -20,6 +20,8 @@ TAKEN = (
 KILLED = "import os, sys; sys.exit(128 + 9 * (os.fork() == 0 and not os.kill(os.getpid(), 9) or os.wait()[1] == 9))"
 SMALL_DISK = {"name": "disk", "emptyDir": {"medium": "Memory", "sizeLimit": "4Mi"}}
 SCRIPTS = {"name": "scripts", "configMap": {"name": "scripts", "defaultMode": 0o755}}
+NO_FOLDER = {"name": "data", "hostPath": {"path": "/no-such-folder", "type": "Directory"}}
+NO_MAP = {"name": "scripts", "configMap": {"name": "no-such-map"}}
 UNEXECUTABLE = {"name": "scripts", "configMap": {"name": "scripts", "defaultMode": 0o644}}
 
 
@@ -63,6 +65,8 @@ WAITS = {
     "no-claim": Case("VolumeClaim", ["true"], volumes=(claim("no-such-claim"),)),
     "unbound-claim": Case("VolumeClaim", ["true"], volumes=(claim("unbound"),)),
     "no-config": Case("ConfigMissing", ["true"], NO_CONFIG),
+    "no-mount": Case("VolumeMount", ["true"], volumes=((NO_FOLDER, "/data"),)),
+    "no-map": Case("ConfigMissing", ["true"], volumes=((NO_MAP, "/scripts"),)),
 }
 
 

@@ -118,7 +118,7 @@ def test_an_event_about_a_pod_that_does_not_start_has_a_verdict(
     tell(story)
 
 
-def test_what_another_scheduler_says_in_events_alone_has_a_verdict(tell: Callable[[Story], None]) -> None:
+def test_words_of_another_scheduler_in_events_alone_have_a_verdict(tell: Callable[[Story], None]) -> None:
     async def story(place: OperatorPlace) -> None:
         main = {"name": "pytorch", "image": "example.com/job:1", "command": [Behaviour.RUN.value]}
         template = {"spec": {"containers": [main], "schedulerName": "own-scheduler"}}
