@@ -84,14 +84,14 @@ def daemon(state: Path, *words: str) -> Iterator[int]:
         windlass(state, "down", "--yes")
 
 
-def start_daemon(state: Path, *words: str) -> int:
-    """Starts a daemon and returns its pid once it answers.
+def start_daemon(state: Path, *words: str, **variables: str) -> int:
+    """Starts a daemon with these further variables and returns its pid once it answers.
 
     It is forked: the start of another Python takes most of the time of `windlass up -d`.
     """
     state.parent.mkdir(parents=True, exist_ok=True)
     output = state.with_name(f"{state.name}.daemon")
-    pid = cli_forks.start(["up", *words], environment(state), output)
+    pid = cli_forks.start(["up", *words], environment(state, **variables), output)
     end = time.monotonic() + strays.TIMEOUT_S
     while (client := find_controller(state)) is None or client.facts["pid"] != pid:
         assert is_running(pid), output.read_text()

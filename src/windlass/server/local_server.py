@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from windlass.backends.local.backend import LocalBackend
 from windlass.backends.local.folder_lock import FolderLock, Kind
@@ -29,8 +31,15 @@ from windlass.server.garbage_collection import collect_rarely
 from windlass.server.local_actions import LocalActions
 from windlass.server.local_data_source import LocalDataSource
 from windlass.server.service import Service
+from windlass.server.telemetry_export.settings import read_export_settings
 from windlass.server.telemetry_records.recorder import STORE_NAME, RecordedSource, record_telemetry
 
+if TYPE_CHECKING:
+    from windlass.server.telemetry_export.exports import TelemetryExports
+    from windlass.telemetry.frames import MetricFrame
+
+_FAULT_DELAY_S = 1.0
+"""Delay of messages about settings: `windlass run` prints those of its controller once the job is submitted."""
 _MAX_SAVED_VERDICTS = 1_000
 """Maximum number of verdicts that are saved at the end, for `windlass why` while no controller runs."""
 
@@ -78,7 +87,9 @@ class LocalServer:
         )
         self._diagnosis.add(self.controller.states.values())
         serving = loop.create_task(serve_api(listener, self.service, self.actions, at_once=self._kind == "up"))
-        recorded = RecordedSource(self.controller, self.service.source, self.backend.cluster)
+        exports = self._start_exports()
+        publish = exports.offer if exports is not None else _publish_nothing
+        recorded = RecordedSource(self.controller, self.service.source, self.backend.cluster, publish)
         recording = loop.create_task(record_telemetry(recorded, self._telemetry, self._say))
         stopping = loop.create_task(self._stop.wait())
         await asyncio.wait([controlling, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -92,12 +103,30 @@ class LocalServer:
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
             await self._diagnosis.close()
+            if exports is not None:
+                await exports.close()
             await self._save_verdicts()
         finally:
             listener.close()  # waiting connections get an error at once
             # 3. release the folder for the next controller
             self._ends_supervisor = self._ends_supervisor or not self.backend.has_living_jobs()
             self.backend.close(end=self._ends_supervisor)
+
+    def _start_exports(self) -> TelemetryExports | None:
+        """Starts what the environment asks for; None without anything."""
+        settings = read_export_settings(os.environ)
+        for fault in settings.faults:
+            asyncio.get_running_loop().call_later(_FAULT_DELAY_S, self._say, fault)
+        if not settings.is_on:
+            return None
+        from windlass.server.telemetry_export.exports import TelemetryExports  # noqa: PLC0415 - rarely needed
+        from windlass.server.telemetry_export.trace_export import TracedJobs  # noqa: PLC0415
+        from windlass.server.telemetry_export.trace_mark import MarkFile  # noqa: PLC0415
+
+        jobs = TracedJobs(self.service.source.records, self.backend.now)
+        exports = TelemetryExports(settings, jobs, MarkFile(self._telemetry.parent), self._say)
+        exports.start()
+        return exports
 
     @property
     def keeps_jobs(self) -> bool:
@@ -131,6 +160,10 @@ class LocalServer:
         self.backend.note_verdicts({job_id: verdicts[job_id] for job_id in waiting if job_id in verdicts})
         with contextlib.suppress(BackendError):  # saved verdicts are optional
             await self.backend.commit(Changes())
+
+
+def _publish_nothing(_frames: Sequence[MetricFrame]) -> None:
+    """For a controller that exports nothing."""
 
 
 def _has_lasting_jobs(state: Path) -> bool:

@@ -55,7 +55,8 @@ class Metric:
     @property
     def otel_name(self) -> str:
         """Name for OpenTelemetry."""
-        return self.otel or self.name.replace("windlass_", "windlass.", 1).replace("_", ".")
+        words = self.name.removesuffix("_total")
+        return self.otel or words.replace("windlass_", "windlass.", 1).replace("_", ".")
 
     @property
     def has_vector(self) -> bool:
@@ -73,6 +74,15 @@ LEVEL_LABELS: Mapping[Level, tuple[str, ...]] = {
     Level.OPERATOR: (),
 }
 """Labels that name the object of a level. `job_id`, because Prometheus has a label `job` of its own."""
+OTEL_ATTRIBUTES: Mapping[str, str] = {
+    "queue": "windlass.queue.name",
+    "job_id": "windlass.job.id",
+    "node": "host.name",
+    "gpu": "hw.id",
+    "verb": "http.request.method",
+    "code": "http.response.status_code",
+}
+"""Attribute of OpenTelemetry by label; any other label is `windlass.LABEL`."""
 _SERIES: Mapping[Level, str] = {
     Level.CLUSTER: "3 for each resource, 2 for nodes, one for each phase of jobs and each reason of waiting",
     Level.QUEUE: "4, and 4 for each resource, of each queue",
@@ -93,6 +103,39 @@ has one value for each rank, one of a GPU one for each GPU. Those of the operato
 _TABLE_HEAD = """
 | metric | type | unit | of | labels | meaning | OpenTelemetry |
 |---|---|---|---|---|---|---|"""
+_OTEL_HEAD = """
+## Attributes for OpenTelemetry
+
+The last column of the table has the name of a metric in OTLP, by the semantic conventions where they have it, with its
+unit in brackets where that differs. A label becomes the attribute below, any other one *windlass.LABEL*. GPUs have
+`hw.type` `gpu`. The resource has `service.name` `windlass`, `service.version` and `host.name` of the exporting process.
+
+| label | attribute |
+|---|---|"""
+_SPANS = """
+## Spans
+
+[Exported](../guides/telemetry.md#opentelemetry) when they are complete. A job is one trace; its id and those of its
+spans are hashes of the job's id and of the time of its submission.
+
+| span | of |
+|---|---|
+| *windlass.job* | the job, from the submission to the end of its last process |
+| *windlass.queue* | a wait in the queue |
+| *windlass.attempt* | a start of the gang, from the placement to the end of its last process |
+
+Every span has *windlass.job.id*, *windlass.job.name*, *windlass.queue.name*, `user.name`, *windlass.job.members* and
+*windlass.job.ranks*, on a cluster `k8s.namespace.name`. An attempt has its number, *windlass.attempt*, and the reason
+of its end, *windlass.attempt.end*; the job has *windlass.job.phase*. A span that ends by a failure has the status
+error, and `error.type`.
+
+| event | in | meaning |
+|---|---|---|
+| `submitted`, `queued`, `bound`, `running`, `suspended` | job | it has come into this phase |
+| `running` | attempt | all members run |
+| `first step`, `checkpoint` | attempt | by the reports of ranks, with *windlass.step* |
+| `repaired in place` | attempt | agents have repaired a failure, *windlass.message* |
+| `failure` | attempt, job | `error.type`, `exception.message`, and *windlass.verdict* once it is diagnosed |"""
 
 
 def _of_operator(
@@ -105,7 +148,7 @@ _HISTOGRAM = MetricType.HISTOGRAM
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("windlass_nodes", "", Level.CLUSTER, "Known nodes.", otel="k8s.node.count"),
+        Metric("windlass_nodes", "", Level.CLUSTER, "Known nodes."),
         Metric("windlass_nodes_usable", "", Level.CLUSTER, "Nodes that accept new gangs."),
         Metric("windlass_capacity", "", Level.CLUSTER, "Capacity of all nodes, in the resource's unit.", _RESOURCE),
         Metric("windlass_allocated", "", Level.CLUSTER, "Capacity that running gangs hold.", _RESOURCE),
@@ -234,12 +277,18 @@ def metrics_page() -> str:
     """The reference page of all metrics, in Markdown."""
     rows = [
         f"| `{each.name}` | {each.kind.value} | {each.unit} | {each.level.value} "
-        f"| {', '.join(f'`{label}`' for label in each.all_labels)} | {each.help} | {each.otel_name} |"
+        f"| {', '.join(f'`{label}`' for label in each.all_labels)} | {each.help} | {_otel_text(each)} |"
         for each in METRICS.values()
     ]
     bounds = [f"| {level.value} | {text} |" for level, text in _SERIES.items()]
     series = ["", "## Number of series", "", "| of | series |", "|---|---|", *bounds]
-    return "\n".join([_PAGE_HEAD.rstrip("\n"), _TABLE_HEAD, *rows, *series]) + "\n"
+    names = [f"| `{label}` | *{attribute}* |" for label, attribute in OTEL_ATTRIBUTES.items()]
+    return "\n".join([_PAGE_HEAD.rstrip("\n"), _TABLE_HEAD, *rows, *series, _OTEL_HEAD, *names, _SPANS]) + "\n"
+
+
+def _otel_text(metric: Metric) -> str:
+    """The name for OpenTelemetry, and the unit where that differs."""
+    return f"{metric.otel_name} ({metric.otel_unit})" if metric.otel_unit else metric.otel_name
 
 
 def escape_label(value: str) -> str:

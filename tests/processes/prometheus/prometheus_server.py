@@ -31,7 +31,7 @@ class Prometheus:
     """Queries of a running server."""
 
     def __init__(self, port: int) -> None:
-        self._address = f"http://127.0.0.1:{port}"
+        self.address = f"http://127.0.0.1:{port}"
 
     def query(self, expression: str) -> list[Json]:
         """Series of an instant query. Raises HTTPError for one that does not parse."""
@@ -47,12 +47,14 @@ class Prometheus:
         return bool(counted) and int(counted[0]["value"][1]) >= _SCRAPED and bool(self.query("up == 1"))
 
     def _get(self, path: str) -> Json:
-        with urlopen(self._address + path, timeout=10) as reply:  # noqa: S310 - an address of ours
+        with urlopen(self.address + path, timeout=10) as reply:  # noqa: S310 - an address of ours
             return json.loads(reply.read())  # type: ignore[no-any-return]
 
 
 @contextmanager
-def prometheus(folder: Path, text: Callable[[], bytes], relabelings: Sequence[Json] = ()) -> Iterator[Prometheus]:
+def prometheus(
+    folder: Path, text: Callable[[], bytes], relabelings: Sequence[Json] = (), flags: Sequence[str] = ()
+) -> Iterator[Prometheus]:
     """A server that scrapes `text` every second. Skips the test where Prometheus is not installed."""
     program = shutil.which("prometheus")
     if program is None:
@@ -68,6 +70,7 @@ def prometheus(folder: Path, text: Callable[[], bytes], relabelings: Sequence[Js
         config = {"global": {"scrape_interval": "1s"}, "scrape_configs": [scrape]}
         (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
         words = ["--config.file=prometheus.yml", "--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{port}"]
+        words += flags
         with (folder / "log").open("wb") as log, subprocess.Popen([program, *words], cwd=folder, stderr=log) as process:
             try:
                 found = Prometheus(port)

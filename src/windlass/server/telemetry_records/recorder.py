@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +37,8 @@ class RecordedSource:
     controller: Controller
     data: DataSource
     cluster: LocalCluster
+    publish: Callable[[Sequence[MetricFrame]], None]
+    """Called with all frames of an interval, for exporters."""
 
 
 async def record_telemetry(source: RecordedSource, path: Path, say: Callable[[str], None]) -> None:
@@ -56,7 +58,7 @@ class _Recorder:
 
     def __init__(self, source: RecordedSource, path: Path, say: Callable[[str], None]) -> None:
         self._controller, self._source, self._path, self._say = source.controller, source.data, path, say
-        self._cluster = source.cluster
+        self._cluster, self._publish = source.cluster, source.publish
         self._gauge: MachineGauge | None = None
         self._store: TelemetryStore | None = None
         self._trouble = ""
@@ -70,6 +72,7 @@ class _Recorder:
         now = self._source.now()
         running = [state for state in self._controller.states.values() if state.status.phase in HOLDING]
         frames = [*self._frames(now), *[await self._job_frame(state, now) for state in self._take_turn(running)]]
+        self._publish(frames)
         try:
             await asyncio.to_thread(self._write, frames, now)
         except StoreError as error:
