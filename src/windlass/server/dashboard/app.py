@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from windlass.server.dashboard.guard import SESSION
 from windlass.server.dashboard.page_files import asset_response, page_response
 from windlass.server.dashboard.sessions import Session
 from windlass.server.dashboard.simulation import Simulation
-from windlass.server.dashboard.state_version import StateVersion
+from windlass.server.dashboard.state_version import MAX_FOLLOWERS, StateVersion
 from windlass.server.dashboard.view_cache import CachedAnswer, ViewCache
 from windlass.server.errors import HTTP_STATUS, ApiError, ErrorCode
 
@@ -36,6 +37,10 @@ class Pages(Protocol):
     @property
     def audience(self) -> str:
         """Key of what the visitor may read: visitors with the same key get the same answers."""
+
+    @property
+    def visitor(self) -> str:
+        """Name of the visitor, for the limit of event streams that each may have."""
 
     @property
     def simulation(self) -> Simulation:
@@ -64,6 +69,9 @@ class Dashboard:
     pages: Callable[[Session], Awaitable[Pages]]
     version: StateVersion
     cache: ViewCache = field(default_factory=ViewCache)
+    streams_each: int = MAX_FOLLOWERS
+    """Maximum number of event streams of one visitor."""
+    _streams: Counter[str] = field(default_factory=Counter)
 
     def application(self) -> Starlette:
         """The ASGI application, without the guard."""
@@ -114,21 +122,28 @@ class Dashboard:
 
     async def stream(self, request: Request) -> Response:
         """Versions of the state as server-sent events; a page that returns names the last one that it saw."""
-        if self.version.is_full:
+        pages = await self._pages_of(request)
+        if self.version.is_full or self._streams[pages.visitor] >= self.streams_each:
             return PlainTextResponse("too many pages are open\n", 503)
         seen = request.headers.get("last-event-id", "0")
         number = int(seen) if seen.isdecimal() and len(seen) < 16 else 0
-        events = self._events(await self._pages_of(request), number)
+        events = self._events(pages, number)
         return StreamingResponse(events, media_type="text/event-stream")
 
     async def _events(self, pages: Pages, seen: int) -> AsyncIterator[bytes]:
         """Yields versions until the visitor's rights end or change: its page then connects and reads again."""
-        yield f"retry: {_RETRY_MS}\n\n".encode()
-        async with aclosing(self.version.follow(seen)) as numbers:
-            async for number in numbers:
-                if not await pages.lasts():
-                    return
-                yield f"id: {number}\nevent: version\ndata: {number}\n\n".encode()
+        self._streams[pages.visitor] += 1
+        try:
+            yield f"retry: {_RETRY_MS}\n\n".encode()
+            async with aclosing(self.version.follow(seen)) as numbers:
+                async for number in numbers:
+                    if not await pages.lasts():
+                        return
+                    yield f"id: {number}\nevent: version\ndata: {number}\n\n".encode()
+        finally:
+            self._streams[pages.visitor] -= 1
+            if not self._streams[pages.visitor]:
+                del self._streams[pages.visitor]
 
     async def act(self, request: Request) -> Response:
         """Cancels, suspends or resumes a job."""

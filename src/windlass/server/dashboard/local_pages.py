@@ -36,6 +36,7 @@ class LocalPages:
     simulation: Simulation
     paths: StatePaths
     audience: str = EVERYTHING.key
+    visitor: str = ""
 
     async def about(self) -> Json:
         """Version and cluster."""

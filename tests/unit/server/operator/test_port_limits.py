@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 import strays
-from windlass.server.operator.bounded_http import DEFAULT_LIMITS, HttpLimits
+from windlass.server.operator.bounded_http import DEFAULT_LIMITS, HttpLimits, bounded_server
 from windlass.server.operator.endpoints import DEFAULT_SETTINGS, Endpoints, EndpointSettings, listen
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.metrics import OperatorMetrics
@@ -230,3 +230,79 @@ def test_protected_metrics_are_not_on_the_port_of_the_probes():
             assert status(await ask(port, PROBE)) == 200
 
     asyncio.run(story())
+
+
+BODIES = HttpLimits(body_bytes=100, body_timeout_s=0.2, streams=frozenset({"/stream"}), request_timeout_s=0.6)
+
+
+async def echo(scope, receive, send):
+    """Answers with the body of the request; an answer on /stream or /slow never ends."""
+    if scope["path"] in ("/stream", "/slow"):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while (await receive())["type"] != "http.disconnect":
+            await send({"type": "http.response.body", "body": b"data: 1", "more_body": True})
+        return
+    body = (await receive())["body"]
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def tell_echo(story: Story, limits: HttpLimits = BODIES) -> None:
+    async def told() -> None:
+        listener = listen("127.0.0.1", 0)
+        port = listener.getsockname()[1]
+        serving = asyncio.create_task(bounded_server(echo, limits).serve_until_cancelled(listener))
+        try:
+            async with asyncio.timeout(strays.TIMEOUT_S):
+                await story(port)
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+    asyncio.run(told())
+
+
+def post(*headers: bytes, body: bytes = b"") -> bytes:
+    return b"\r\n".join((b"POST / HTTP/1.1", b"Host: a", b"Connection: close", *headers, b"", body))
+
+
+def test_a_port_that_takes_bodies_passes_small_ones_on_whole():
+    async def story(port: int) -> None:
+        for body in (b"", b"a", b"a" * 100):
+            answer = await ask(port, post(b"Content-Length: %d" % len(body), body=body))
+            assert (status(answer), answer.partition(b"\r\n\r\n")[2]) == (200, body)
+        assert status(await ask(port, post())) == 200
+        answer = await ask(port, PROBE.replace(b"GET", b"PUT"))
+        assert (status(answer), b"allow: get, head, post" in answer.lower()) == (405, True)
+
+    tell_echo(story)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [(b"Content-Length: 101",), (b"Content-Length: 99999999999999",), (b"Transfer-Encoding: chunked",)],
+)
+def test_a_body_that_is_too_large_or_of_unknown_size_is_refused_unread(headers):
+    async def story(port: int) -> None:
+        answer = await ask(port, post(*headers))
+        assert (status(answer), b"at most 100 bytes" in answer) == (413, True)
+
+    tell_echo(story)
+
+
+def test_a_body_that_never_comes_is_cut_off():
+    async def story(port: int) -> None:
+        assert status(await ask(port, post(b"Content-Length: 5", body=b"ab"))) == 408
+
+    tell_echo(story)
+
+
+def test_only_the_paths_of_streams_may_answer_for_longer():
+    async def story(port: int) -> None:
+        loop = asyncio.get_running_loop()
+        for path, least, most in ((b"/slow", 0.3, 1.0), (b"/stream", 1.2, strays.TIMEOUT_S)):
+            began = loop.time()
+            await ask(port, PROBE.replace(b"/healthz", path))
+            assert least < loop.time() - began < most, path
+
+    tell_echo(story, replace(BODIES, request_timeout_s=0.4, stream_timeout_s=1.3))

@@ -63,6 +63,11 @@ class ClusterPages:
         return f"{self.term}{self.views.audience.key}"
 
     @property
+    def visitor(self) -> str:
+        """Name of the user."""
+        return self.session.user.name
+
+    @property
     def simulation(self) -> Simulation:
         """Raises ApiError: a simulation uses all jobs of the cluster, and a core of the operator."""
         message = "the dashboard of a cluster simulates nothing"

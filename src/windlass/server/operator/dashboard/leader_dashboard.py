@@ -32,6 +32,8 @@ from windlass.server.service import Service
 
 _CONCURRENT = 4
 """Maximum number of answers that are computed at once: users cannot take all threads from the controller."""
+_STREAMS_EACH = 32
+"""Maximum number of open pages of one user."""
 _NAMESPACES_LIFE_S = 10.0
 _AUDIENCE_LIFE_S = 2.0
 """Seconds for which what a user may read is not computed again from its rights."""
@@ -71,7 +73,7 @@ class LeaderDashboard:
             assert isinstance(session, UserSession)  # noqa: S101 - the door's
             return await self._pages_of(session, door, authorizer)
 
-        return Dashboard(pages_of, self._versions).application()
+        return Dashboard(pages_of, self._versions, streams_each=_STREAMS_EACH).application()
 
     async def _pages_of(self, session: UserSession, door: IdentityDoor, authorizer: Authorizer) -> ClusterPages:
         audience = await self._find_audience(authorizer, session.user)

@@ -1,0 +1,47 @@
+"""Sessions of users: bounded in number and time, and without a readable token."""
+
+from windlass.backends.kubernetes.client.reviews import User
+from windlass.server.operator.dashboard.user_sessions import LIFETIME_MS, MAX_PER_USER, MAX_SESSIONS, UserSessions
+
+NOW = 1_700_000_000_000
+ANN, BOB = User("ann"), User("bob")
+
+
+def test_only_the_cookie_reveals_the_token() -> None:
+    sessions = UserSessions()
+    cookie = sessions.open(ANN, "secret-token", NOW)
+    session = sessions.find(cookie, NOW, may_act=True)
+    assert session is not None
+    assert (session.user, session.token, session.may_act) == (ANN, "secret-token", True)
+    assert "secret-token" not in repr(sessions)
+    assert "secret-token" not in repr(session)
+    assert cookie not in repr(sessions)
+    assert sessions.find("guess", NOW, may_act=True) is None
+
+
+def test_a_session_ends_by_time_and_by_sign_out() -> None:
+    sessions = UserSessions()
+    cookie, other = sessions.open(ANN, "a", NOW), sessions.open(ANN, "b", NOW)
+    session = sessions.find(cookie, NOW + LIFETIME_MS - 1, may_act=False)
+    assert session is not None
+    sessions.close(session.key)
+    assert sessions.find(cookie, NOW, may_act=False) is None
+    assert sessions.find(other, NOW + LIFETIME_MS, may_act=False) is None
+
+
+def test_one_user_cannot_end_the_sessions_of_others() -> None:
+    sessions = UserSessions()
+    bobs = sessions.open(BOB, "b", NOW)
+    anns = [sessions.open(ANN, "a", NOW) for _ in range(2 * MAX_PER_USER)]
+    assert [sessions.find(each, NOW, may_act=False) is not None for each in anns] == (
+        [False] * MAX_PER_USER + [True] * MAX_PER_USER
+    )
+    assert sessions.find(bobs, NOW, may_act=False) is not None
+
+
+def test_the_oldest_session_ends_beyond_the_limit() -> None:
+    sessions = UserSessions()
+    first = sessions.open(BOB, "b", NOW)
+    for number in range(MAX_SESSIONS):
+        sessions.open(User(f"user-{number}"), "t", NOW)
+    assert sessions.find(first, NOW, may_act=False) is None
