@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import subprocess
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 from backend_host import Behaviour
+from cli.cluster_terminal import WINDLASS
 from controlplane.cluster import ControlPlane
 from dashboard_place import EDIT, JOBS, VIEW, DashboardPlace, Visitor, dashboard, names, until
 
 import strays
+from windlass.jobs.kubernetes.query_api import SERVICE
 from windlass.server.operator.dashboard.port import DashboardOptions
 from windlass.server.operator.dashboard.trusted_proxy import TrustedProxy
 
@@ -149,6 +154,37 @@ def test_a_stranger_gets_the_sign_in_page_and_nothing_else(tell: Tell) -> None:
         cookie = answer.headers["Set-Cookie"].lower()
         assert cookie.startswith("__host-windlass=")
         assert all(f"; {each}" in cookie for each in ("secure", "httponly", "samesite=strict", "path=/"))
+
+    tell(story)
+
+
+def test_the_command_line_opens_a_link_that_works_once(tell: Tell, apiserver: ControlPlane, tmp_path: Path) -> None:
+    async def story(place: DashboardPlace) -> None:
+        await place.token("team-a", "ann")
+        port = place.url.rpartition(":")[2]
+        kubectl = tmp_path / "kubectl"
+        kubectl.write_text(f"#!/bin/sh\necho $* >&2\necho 'Forwarding from 127.0.0.1:{port} -> 8444'\nexec sleep 60\n")
+        kubectl.chmod(0o755)
+        about = {**os.environ, "KUBECONFIG": str(await apiserver.service_account("team-a", "ann"))}
+        about |= {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        command = await asyncio.create_subprocess_exec(
+            WINDLASS, "ui", "--on", "tests", "--no-browser", env=about, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert command.stdout is not None
+        assert command.stderr is not None
+        link = (await command.stdout.readline()).decode().strip()
+        said = (await command.stderr.readline()).decode().split()
+        command.send_signal(signal.SIGINT)
+        await command.wait()
+        assert said == f"--context tests port-forward -n windlass-system service/{SERVICE} 7420:8444".split()
+        assert link.startswith(f"{place.url}/login?code=")
+        visitor, path = place.visitor(), link.removeprefix(place.url)
+        assert (await visitor.get(path, **{"Sec-Fetch-Site": "cross-site"})).status == 403
+        answer = await visitor.get(path)
+        assert (answer.status, answer.headers["Location"]) == (303, "/")
+        visitor.cookie = answer.headers["Set-Cookie"].partition(";")[0]
+        assert (await visitor.read("/api/session"))["user"] == "system:serviceaccount:team-a:ann"
+        assert (await visitor.get(path)).status == 401
 
     tell(story)
 

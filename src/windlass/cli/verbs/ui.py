@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from windlass.cli.config_file import configured
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.target import OnOption, StateOption, resolve_context, state_folder
@@ -31,11 +32,17 @@ def ui(
 ) -> int:
     """Open the dashboard: capacity, queue, jobs with their ranks, nodes, fair shares, history.
 
+    With --on CONTEXT, that of a cluster: forwards a port to its operator with kubectl until Ctrl-C, and signs in with
+    the token of the kubeconfig's user. A user with a certificate pastes a token on the page instead.
+
     Prints an address that works once, within two minutes, on this machine; the browser that opens it stays
     signed in for twelve hours. Starts the daemon if none runs. The port is chosen by the first call.
     """
-    if resolve_context(on) is not None:
-        raise UsageError("the dashboard shows this machine only\nuse `windlass queue`, `top` and `why` for a cluster")
+    context = resolve_context(on)
+    if context is not None:
+        if allow_actions:
+            raise UsageError("a cluster's operator decides about actions: windlass operator run --dashboard-actions")
+        return _forward(context, port, browser=browser)
     from windlass.server import daemon, discovery  # noqa: PLC0415 - help does not need them
     from windlass.server.cluster_options import ClusterOptions  # noqa: PLC0415
 
@@ -46,10 +53,25 @@ def ui(
         print(f"windlass is up (pid {facts['pid']}) with {facts['cluster']}", file=sys.stderr)
         client = discovery.find_daemon(folder)
     address = client.open_dashboard(port=port, may_act=allow_actions)
-    print(address)
+    _show(address, browser=browser)
+    return ExitCode.OK
+
+
+def _forward(context: str, port: int, *, browser: bool) -> int:
+    """Forwards a port to the dashboard of a cluster until Ctrl-C."""
+    from windlass.cli.kubernetes.dashboard_forward import forward_dashboard  # noqa: PLC0415 - a cluster's libraries
+    from windlass.jobs.kubernetes.operator_names import NAMESPACE  # noqa: PLC0415 - for a cluster
+
+    operator = configured().operator
+    namespace = operator.rpartition("/")[0] if "://" not in operator else ""
+    forward_dashboard(context, namespace or NAMESPACE, port, lambda address: _show(address, browser=browser))
+    return ExitCode.OK
+
+
+def _show(address: str, *, browser: bool) -> None:
+    print(address, flush=True)
     if browser and _has_display():
         webbrowser.open(address)
-    return ExitCode.OK
 
 
 def _has_display() -> bool:

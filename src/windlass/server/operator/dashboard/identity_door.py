@@ -16,6 +16,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from windlass.backends.kubernetes.client.reviews import User
 from windlass.backends.port import BackendError
+from windlass.server.app import json_response
 from windlass.server.dashboard.guard import CSRF_HEADER, LOGIN, is_of_other_site
 from windlass.server.dashboard.link_door import local_path, read_cookie
 from windlass.server.dashboard.page_files import asset_response, page_response
@@ -37,6 +38,7 @@ _NOT_ACCEPTED = (
     "The API server does not accept this token: it is wrong, too old, or was made for another audience. "
     "`kubectl create token ACCOUNT` prints one.\n"
 )
+_OTHER_SITE = "the request comes from another site\n"
 _REFUSED = 401
 
 
@@ -108,19 +110,28 @@ class IdentityDoor:
     async def _log_in(self, request: Request) -> Response:
         """The sign-in page, or the exchange of a token for a cookie. Raises BackendError."""
         if request.method != "POST":
-            return page_response("signin.html")
+            code = request.query_params.get("code", "")
+            return self._redeem(request, code) if code else page_response("signin.html")
         is_json = request.headers.get("content-type", "").partition(";")[0].strip() == "application/json"
         if not is_json or is_of_other_site(request.headers, self.origin(request)):
-            return PlainTextResponse("the request comes from another site\n", 403)
-        token = await _read_token(request)
+            return PlainTextResponse(_OTHER_SITE, 403)
+        token, wants_link = await _read_sign_in(request)
         async with self._turns:
             user = await self.authenticator.review(token)
         if user is None:
             return PlainTextResponse(_NOT_ACCEPTED, _REFUSED)
-        answer = Response(status_code=204)
-        cookie, age = self.sessions.open(user, token, self.now()), LIFETIME_MS // 1000
-        answer.set_cookie(COOKIE, cookie, max_age=age, path="/", secure=True, httponly=True, samesite="strict")
-        return answer
+        if wants_link:
+            return json_response({"code": self.sessions.issue_link(user, token, self.now())}, 201)
+        return _with_cookie(Response(status_code=204), self.sessions.open(user, token, self.now()))
+
+    def _redeem(self, request: Request, code: str) -> Response:
+        """Exchanges the code of a one-time link of the command line for a cookie. No page may open such a link."""
+        if request.headers.get("sec-fetch-site", "none") != "none":
+            return PlainTextResponse(_OTHER_SITE, 403)
+        cookie = self.sessions.redeem(code, self.now())
+        if cookie is None:
+            return PlainTextResponse("This link was used already, or is too old: run `windlass ui` again.\n", _REFUSED)
+        return _with_cookie(RedirectResponse("/", 303), cookie)
 
     def _log_out(self, request: Request, session: UserSession) -> Response:
         """Ends the session of a page that has its token."""
@@ -145,11 +156,18 @@ def _refer_to_login(request: Request) -> Response:
     return RedirectResponse(f"{LOGIN}?to={quote(local_path(path))}", 303)
 
 
-async def _read_token(request: Request) -> str:
-    """The token in the body of a sign-in; empty if the body has none."""
+def _with_cookie(answer: Response, cookie: str) -> Response:
+    age = LIFETIME_MS // 1000
+    answer.set_cookie(COOKIE, cookie, max_age=age, path="/", secure=True, httponly=True, samesite="strict")
+    return answer
+
+
+async def _read_sign_in(request: Request) -> tuple[str, bool]:
+    """The token in the body of a sign-in, "" if it has none; and whether the command line asks for a link."""
     try:
         body = json.loads(await request.body())
     except (ValueError, RecursionError):
-        return ""
-    token = body.get("token") if isinstance(body, dict) else None
-    return token.strip() if isinstance(token, str) else ""
+        body = None
+    if not isinstance(body, dict) or not isinstance(body.get("token"), str):
+        return "", False
+    return body["token"].strip(), body.get("link") is True

@@ -8,13 +8,13 @@ import secrets
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from windlass.backends.kubernetes.client.reviews import User
 from windlass.server.dashboard.sessions import Session
 
 LIFETIME_MS = 8 * 3_600_000
+LINK_LIFETIME_MS = 120_000
 MAX_SESSIONS, MAX_PER_USER = 1_000, 16
 """Beyond these the oldest session ends, of the same user first."""
 _NONCE_BYTES = 12
@@ -39,6 +39,8 @@ class _Kept:
     expires_at: int
     user: User
     sealed_token: bytes
+    is_link: bool = False
+    """Whether its cookie is the code of a one-time link, which is no cookie yet."""
 
 
 @dataclass(slots=True)
@@ -49,28 +51,43 @@ class UserSessions:
 
     def open(self, user: User, token: str, now: int) -> str:
         """The cookie of a new session."""
-        cookie = secrets.token_urlsafe(32)
+        return self._add(user, token, now + LIFETIME_MS)
+
+    def issue_link(self, user: User, token: str, now: int) -> str:
+        """The code of a one-time link, which becomes a session when it is opened."""
+        return self._add(user, token, now + LINK_LIFETIME_MS, is_link=True)
+
+    def redeem(self, code: str, now: int) -> str | None:
+        """The cookie of a new session; None for a link that is unknown, used or too old."""
+        found = self._read(code, now, may_act=False, is_link=True)
+        if found is None:
+            return None
+        self.close(found.key)
+        return self.open(found.user, found.token, now)
+
+    def find(self, cookie: str, now: int, *, may_act: bool) -> UserSession | None:
+        """The session of a cookie, while it lasts. `may_act`: whether sessions with a token may change jobs."""
+        return self._read(cookie, now, may_act=may_act, is_link=False)
+
+    def _add(self, user: User, token: str, expires_at: int, *, is_link: bool = False) -> str:
+        secret = secrets.token_urlsafe(32)
         nonce = os.urandom(_NONCE_BYTES)
-        sealed = nonce + AESGCM(_cipher_key(cookie)).encrypt(nonce, token.encode(), None)
+        sealed = nonce + AESGCM(_cipher_key(secret)).encrypt(nonce, token.encode(), None)
         own = [key for key, each in self._kept.items() if each.user.name == user.name]
         for key in own[: max(0, len(own) - MAX_PER_USER + 1)]:
             del self._kept[key]
         while len(self._kept) >= MAX_SESSIONS:
             self._kept.popitem(last=False)
-        self._kept[_key(cookie)] = _Kept(secrets.token_urlsafe(32), now + LIFETIME_MS, user, sealed)
-        return cookie
+        self._kept[_key(secret)] = _Kept(secrets.token_urlsafe(32), expires_at, user, sealed, is_link)
+        return secret
 
-    def find(self, cookie: str, now: int, *, may_act: bool) -> UserSession | None:
-        """The session of a cookie, while it lasts. `may_act`: whether sessions with a token may change jobs."""
-        key = _key(cookie)
-        if not self.has(key, now):
+    def _read(self, secret: str, now: int, *, may_act: bool, is_link: bool) -> UserSession | None:
+        key = _key(secret)
+        if not self.has(key, now) or self._kept[key].is_link != is_link:
             return None
         kept = self._kept[key]
         nonce, sealed = kept.sealed_token[:_NONCE_BYTES], kept.sealed_token[_NONCE_BYTES:]
-        try:
-            token = AESGCM(_cipher_key(cookie)).decrypt(nonce, sealed, None).decode()
-        except InvalidTag:
-            return None
+        token = AESGCM(_cipher_key(secret)).decrypt(nonce, sealed, None).decode()
         return UserSession(kept.csrf, may_act, kept.expires_at, kept.user, token, key)
 
     def has(self, key: str, now: int) -> bool:
@@ -86,9 +103,9 @@ class UserSessions:
         self._kept.pop(key, None)
 
 
-def _key(cookie: str) -> str:
-    return hashlib.sha256(f"session {cookie}".encode()).hexdigest()
+def _key(secret: str) -> str:
+    return hashlib.sha256(f"session {secret}".encode()).hexdigest()
 
 
-def _cipher_key(cookie: str) -> bytes:
-    return hashlib.sha256(f"token {cookie}".encode()).digest()
+def _cipher_key(secret: str) -> bytes:
+    return hashlib.sha256(f"token {secret}".encode()).digest()

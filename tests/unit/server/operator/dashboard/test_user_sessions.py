@@ -1,7 +1,13 @@
 """Sessions of users: bounded in number and time, and without a readable token."""
 
 from windlass.backends.kubernetes.client.reviews import User
-from windlass.server.operator.dashboard.user_sessions import LIFETIME_MS, MAX_PER_USER, MAX_SESSIONS, UserSessions
+from windlass.server.operator.dashboard.user_sessions import (
+    LIFETIME_MS,
+    LINK_LIFETIME_MS,
+    MAX_PER_USER,
+    MAX_SESSIONS,
+    UserSessions,
+)
 
 NOW = 1_700_000_000_000
 ANN, BOB = User("ann"), User("bob")
@@ -45,3 +51,16 @@ def test_the_oldest_session_ends_beyond_the_limit() -> None:
     for number in range(MAX_SESSIONS):
         sessions.open(User(f"user-{number}"), "t", NOW)
     assert sessions.find(first, NOW, may_act=False) is None
+
+
+def test_a_link_becomes_one_session_and_is_no_cookie_itself() -> None:
+    sessions = UserSessions()
+    code = sessions.issue_link(ANN, "secret-token", NOW)
+    assert sessions.find(code, NOW, may_act=False) is None
+    cookie = sessions.redeem(code, NOW)
+    assert cookie is not None
+    session = sessions.find(cookie, NOW, may_act=False)
+    assert session is not None
+    assert (session.user, session.token) == (ANN, "secret-token")
+    assert [sessions.redeem(each, NOW) for each in (code, cookie, "guess")] == [None] * 3
+    assert sessions.redeem(sessions.issue_link(ANN, "t", NOW), NOW + LINK_LIFETIME_MS) is None
