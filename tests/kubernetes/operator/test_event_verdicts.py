@@ -195,6 +195,18 @@ def test_a_webhook_that_denies_the_pods_is_told(tell: Callable[[Story], None]) -
     tell(story)
 
 
+def test_pods_that_a_webhook_denies_after_the_admission_of_their_job_are_told(tell: Callable[[Story], None]) -> None:
+    async def story(place: OperatorPlace) -> None:
+        async with denying_webhook(place):
+            await place.submit("refused")
+            found = await condition_of(place, "refused")
+            assert found["reason"] == "AdmissionWebhook", found
+            assert found["message"].startswith("attempt 1: "), "it waits for nothing: its attempt has ended"
+            assert (await place.get("/v1/jobs/refused"))["phase"] == "Failed"
+
+    tell(story)
+
+
 def test_a_launcher_whose_pod_its_job_cannot_create_is_told(tell: Callable[[Story], None]) -> None:
     async def story(place: OperatorPlace) -> None:
         main = {"name": "mpi", "image": "example.com/job:1", "command": [Behaviour.RUN.value]}
