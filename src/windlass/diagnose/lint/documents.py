@@ -185,6 +185,12 @@ def read_documents(text: Text) -> list[Document]:
     return documents
 
 
+def has_placeholder(document: Document) -> bool:
+    """Tells whether the name is written as {name}, which another program fills in; YAML reads a mapping to null."""
+    values = document.root.at("metadata", "name").fields.values()
+    return bool(values) and not any(values)
+
+
 def _expand(text: Text, node: Node) -> Iterator[Document]:
     root = Value(node, node.place)
     items = root["items"]

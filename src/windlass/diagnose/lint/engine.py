@@ -8,18 +8,20 @@ from functools import cache
 from pathlib import Path
 
 from windlass.diagnose.lint.batch_script import is_batch_script, read_script
-from windlass.diagnose.lint.documents import Document, Documents, read_documents
+from windlass.diagnose.lint.documents import Document, Documents, has_placeholder, read_documents
 from windlass.diagnose.lint.findings import Hit, LintFinding, RuleSeverity
 from windlass.diagnose.lint.rule import RULES, Rule, Subject
 from windlass.diagnose.lint.rules import load_rules
 from windlass.diagnose.lint.suppression import Suppressions, read_suppressions
-from windlass.jobs.errors import InputError, Place
+from windlass.jobs.errors import InputError, Place, Problem
 from windlass.jobs.syntax.text import STDIN, Text, decode, read_bytes
 
 MAX_BYTES = 2**26
 """Largest file: the output of Helm for a whole cluster."""
 SUFFIXES = (".yaml", ".yml", ".sbatch", ".slurm")
 """Files that are checked in a folder."""
+
+_TEMPLATE = "this is a template; check its output, for example: helm template . | windlass lint -"
 
 load_rules()
 
@@ -36,8 +38,7 @@ def lint_paths(paths: Iterable[str]) -> list[LintFinding]:
             except InputError as error:
                 findings += _unreadable(error, path)
     found = [*findings, *lint_texts(texts)]
-    templates = {text.source for text in texts if text.source in listed and "{{" in text.text}
-    return [each for each in found if each.rule != "unreadable-file" or each.source not in templates]
+    return [each for each in found if each.message != _TEMPLATE or each.source not in listed]
 
 
 def _files(path: str) -> list[str]:
@@ -63,7 +64,7 @@ def lint_texts(texts: Sequence[Text]) -> list[LintFinding]:
             if is_batch_script(text):
                 findings += _of_script(text)
             else:
-                documents += read_documents(text)
+                documents += _filled_in(text)
         except InputError as error:
             findings += _unreadable(error, text.source, text)
     findings += itertools.chain.from_iterable(map(_of_document, documents))
@@ -71,6 +72,15 @@ def lint_texts(texts: Sequence[Text]) -> list[LintFinding]:
     kept = {each for each in findings if each.source not in comments or not comments[each.source].ignores(each)}
     order = {text.source: number for number, text in enumerate(texts)}
     return sorted(kept, key=lambda each: (order.get(each.source, 0), each.place.line, each.place.column, each.rule))
+
+
+def _filled_in(text: Text) -> list[Document]:
+    """The documents of a file. Raises InputError, also for a template with names such as {name}."""
+    documents = read_documents(text)
+    for each in documents:
+        if has_placeholder(each):
+            raise InputError([Problem(text.source, _TEMPLATE, each.root.at("metadata", "name").place)])
+    return documents
 
 
 _NONE = Suppressions(frozenset(), {}, ())
@@ -126,7 +136,7 @@ def _unreadable(error: InputError, source: str, text: Text | None = None) -> lis
     problem = error.problems[0]
     place, message = problem.place or Place(1, 1), problem.message
     if text is not None and "{{" in text.text:
-        message = "this is a template; check its output: helm template . | windlass lint -"
+        message = _TEMPLATE
     name = "<stdin>" if source == STDIN else source
     return [_finding(RULES["unreadable-file"], name, Hit(place, message))]
 

@@ -151,6 +151,14 @@ def test_items_of_a_list_are_checked():
     assert finding.place.line == 13
 
 
+def test_a_template_with_placeholders_is_named_as_one_and_left_out_in_a_folder(tmp_path):
+    path = tmp_path / "template.yaml"
+    path.write_text(POD.replace("{name: train}", "\n  name: {name}").replace("train:1", '""'))
+    [finding] = lint_paths([str(path)])
+    assert (finding.rule, "template" in finding.message) == ("unreadable-file", True)
+    assert lint_paths([str(tmp_path)]) == []
+
+
 def test_sarif_names_the_rule_and_the_region():
     [run] = json.loads(FORMATS["sarif"](lint(POD)))["runs"]
     [result] = run["results"]
