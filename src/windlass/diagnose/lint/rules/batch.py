@@ -45,6 +45,7 @@ _ONE_NODE = re.compile(r"\s(?:(?:--nodes[= ]|--ntasks[= ]|-N ?|-n ?)1(?:\s|$)|--
 _FLAGS = re.compile(r"--(?:standalone|no[-_]python|run[-_]path|use[-_]env)")
 """Options of torchrun without a value."""
 _SEVERAL_NODES = re.compile(r"--nnodes[= ][\"']?(?:[2-9]|[1-9][0-9]|\$\{?SLURM_(?:JOB_)?(?:NNODES|NUM_NODES))")
+_ADDRESS = re.compile(r"--(?:rdzv[-_]endpoint|master[-_]addr)\b")
 _NODE_RANK = re.compile(r"--node[-_]rank[= ][\"']?(\$\{?SLURM_(?:NODEID|PROCID|LOCALID))?")
 _LOCAL = re.compile(r"(?:MASTER_ADDR=|--(?:rdzv[-_]endpoint|master[-_]addr)[ =])[\"']?(localhost|127\.0\.0\.1)")
 
@@ -244,7 +245,7 @@ def _launched_by_srun(script: BatchScript) -> Iterator[tuple[Place, str, str]]:
 @rule(
     RuleSeverity.ERROR,
     Subject.SCRIPT,
-    fix='Write --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:29500" with the first node as MASTER_ADDR.',
+    fix='Write --nnodes $SLURM_NNODES --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:29500", the first node.',
     source=_TORCHRUN,
 )
 def sbatch_torchrun_standalone(script: BatchScript) -> Iterator[Hit]:
@@ -287,25 +288,34 @@ def sbatch_node_rank_equal(script: BatchScript) -> Iterator[Hit]:
     for place, line, options in _meeting(script):
         rank = _NODE_RANK.search(options)
         is_own = rank is not None and (rank[1] is None or "'" in line)
-        if _is_static(options) and re.search(r"--(?:rdzv[-_]endpoint|master[-_]addr)\b", options) and not is_own:
+        if _is_static(options) and _ADDRESS.search(options) and not is_own:
             value = f"--node-rank {rank[1].replace('{', '')} is 0" if rank and rank[1] else "no --node-rank: it is 0"
             yield Hit(place, f"{value} on each of {_nodes(script)} nodes")
+
+
+@rule(RuleSeverity.WARNING, Subject.SCRIPT, fix="Write --nnodes $SLURM_NNODES.", source=_TORCHRUN)
+def sbatch_nodes_missing(script: BatchScript) -> Iterator[Hit]:
+    """Without --nnodes the launcher starts ranks for one node: each node trains alone, and waits for no other."""
+    for place, _, options in _launched_by_srun(script):
+        has_nodes = re.search(r"--(?:nnodes|standalone)\b", options) or not _is_complete(script, options)
+        if not has_nodes and _ADDRESS.search(options):
+            yield Hit(place, f"no --nnodes on {_nodes(script)} nodes")
 
 
 def _meeting(script: BatchScript) -> Iterator[tuple[Place, str, str]]:
     """As `_launched_by_srun`, with --nnodes for several nodes and without options that are written elsewhere."""
     for place, line, options in _launched_by_srun(script):
-        is_known = "PET_" not in script.text.text and not _has_other_options(options)
-        if is_known and _SEVERAL_NODES.search(options) and "--standalone" not in options:
+        if _is_complete(script, options) and _SEVERAL_NODES.search(options) and "--standalone" not in options:
             yield place, line, options
 
 
-def _has_other_options(options: str) -> bool:
-    """Tells whether a variable may stand for options: one that is not the value of an option."""
+def _is_complete(script: BatchScript, options: str) -> bool:
+    """Tells whether no variable stands for further options: PET_… of torchrun, or one that is no option's value."""
     words = options.split()
     pairs = zip(["", *words], words, strict=False)
-    variables = [before for before, word in pairs if word.lstrip("\"'").startswith("$")]
-    return any("=" in each or not each.startswith("--") or _FLAGS.fullmatch(each) for each in variables)
+    before = [each for each, word in pairs if word.lstrip("\"'").startswith("$")]
+    is_value = all(each.startswith("--") and "=" not in each and not _FLAGS.fullmatch(each) for each in before)
+    return is_value and "PET_" not in script.text.text
 
 
 def _is_static(options: str) -> bool:
