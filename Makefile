@@ -114,8 +114,12 @@ release: .venv/.installed-release
 	$(BIN)/cyclonedx-py requirements --output-reproducible --of JSON -o dist/windlass.cdx.json requirements.lock
 	$(BIN)/python tools/write_provenance.py dist
 
-lock: .venv/.installed-dev
+# Needs uv alone: the packages cannot be installed while the lock lacks one.
+lock: .venv/bin/uv
 	$(BIN)/uv pip compile pyproject.toml --quiet --all-extras --no-emit-index-url --generate-hashes --python-version 3.11 -o requirements.lock
+
+.venv/bin/uv:
+	@$(MAKE) .venv/.installed-dev
 
 clean:
 	rm -rf .venv site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
