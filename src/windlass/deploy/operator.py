@@ -26,6 +26,8 @@ REPLICAS = 2
 _HISTORY = "/var/lib/windlass"
 """Volume that lives as long as the pod. History in PostgreSQL (--history) outlives it."""
 ALL_NAMESPACES, LABELLED_NAMESPACES = "all", "labelled"
+TELEMETRY = f"{OPERATOR}-telemetry"
+"""Name of the ConfigMap and of the Secret with the variables of the export, which need not exist."""
 _OPERATOR_GRACE_S = 20
 """Seconds to release the lease and finish requests."""
 
@@ -149,6 +151,7 @@ def _container(setup: Setup) -> Manifest:
             f"--cordon-bad-nodes={setup.cordon_bad_nodes}",
         ],
         "env": [{"name": "NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
+        "envFrom": [{kind: {"name": TELEMETRY, "optional": True}} for kind in ("configMapRef", "secretRef")],
         "ports": [
             {"name": "metrics", "containerPort": METRICS_PORT},
             {"name": "agents", "containerPort": AGENTS_PORT},

@@ -84,3 +84,10 @@ def test_the_operators_lease_is_the_one_that_it_may_hold():
     arguments = one("Deployment")["spec"]["template"]["spec"]["containers"][0]["args"]
     held = next(rule for rule in one("Role")["rules"] if "resourceNames" in rule)
     assert f"--lease={held['resourceNames'][0]}" in arguments
+
+
+def test_variables_of_the_export_come_from_objects_that_need_not_exist():
+    sources = one("Deployment")["spec"]["template"]["spec"]["containers"][0]["envFrom"]
+    named = {kind: source for each in sources for kind, source in each.items()}
+    optional = {"name": "windlass-operator-telemetry", "optional": True}
+    assert named == {"configMapRef": optional, "secretRef": optional}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from starlette.types import ASGIApp
@@ -32,9 +32,11 @@ from windlass.server.operator.queries.app import QueryServer
 from windlass.server.operator.queries.authentication import Authenticator
 from windlass.server.operator.queries.authorization import Authorizer
 from windlass.server.operator.queries.leader_queries import LeaderQueries
+from windlass.server.operator.telemetry_publisher import PublishedCluster, TelemetryPublisher
 from windlass.server.operator.unstarted_pods import UnstartedPods
 from windlass.server.operator.wait_diagnosis import WaitDiagnosis, withdraw_wait_verdicts
 from windlass.server.service import Service
+from windlass.server.telemetry_export.settings import ExportSettings
 from windlass.server.telemetry_records.present_frames import present_frames
 from windlass.telemetry.exposition import render_frames
 from windlass.telemetry.frames import MetricFrame
@@ -56,9 +58,12 @@ class EndpointSettings:
     """Seconds for which a job waits for the same obstacle before that is diagnosed."""
     cordon_limit: int = 0
     """Maximum number of nodes that are cordoned because diagnoses prove them bad."""
+    exports: ExportSettings = field(default_factory=ExportSettings)
 
 
 DEFAULT_SETTINGS = EndpointSettings()
+_VERDICT_WAIT_MS = 60_000
+"""Time for which the span of a failed attempt waits for the verdict."""
 UNREADY = "the watches have not listed everything yet"
 
 
@@ -84,6 +89,7 @@ class Endpoints:
         self._recorder: HistoryRecorder | None = None
         self._diagnosis: tuple[FailureDiagnosis | NodeCordon, ...] = ()
         self._waits: WaitDiagnosis | None = None
+        self._publisher: TelemetryPublisher | None = None
 
     def lead(
         self, controller: Controller, backend: KubernetesBackend, recovered: Sequence[JobState]
@@ -104,6 +110,7 @@ class Endpoints:
         self.dashboard = LeaderDashboard(service, controller, records, backend, self._feed)
         self.dashboard.start()
         self._metrics.leading = True
+        self._publish(records, backend)
         observers: list[Observer] = [
             recorder,
             TurnTimer(self._metrics, lambda: controller.decision),
@@ -124,6 +131,16 @@ class Endpoints:
         else:
             withdraw_wait_verdicts(backend)
         return [*observers, *self._diagnosis]
+
+    def _publish(self, records: ClusterJobRecords, backend: KubernetesBackend) -> None:
+        """Begins to export telemetry, if the settings name a receiver."""
+        if not self._settings.exports.is_on:
+            return
+        verdict_wait = _VERDICT_WAIT_MS if self._settings.diagnoses_at_once else 0
+        frames = self._frames
+        cluster = PublishedCluster(records, self._history, self._metrics, frames, backend.now, verdict_wait)
+        self._publisher = TelemetryPublisher(self._settings.exports, cluster, backend.on_trouble)
+        self._publisher.start()
 
     def complain(self, trouble: str) -> None:
         """Records a failed commit, which is repeated. For `on_trouble` of `controller.run`."""
@@ -146,6 +163,9 @@ class Endpoints:
         if self._recorder is not None:
             await self._recorder.close()
             self._recorder = None
+        if self._publisher is not None:
+            await self._publisher.close()
+            self._publisher = None
 
     async def serve(self, listener: socket.socket, limits: HttpLimits = DEFAULT_LIMITS) -> None:
         """Serves probes and metrics on this socket until cancelled."""

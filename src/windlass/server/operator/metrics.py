@@ -24,6 +24,7 @@ from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.status import TERMINAL, Phase, Status
 from windlass.server.operator.history.store import JobHistory
 from windlass.telemetry.metric_table import METRICS, MetricType
+from windlass.telemetry.samples import HistogramSample, Sample
 
 Samples: TypeAlias = Mapping[tuple[str, ...], int]
 """Values by those of the labels, in order of the metric table."""
@@ -123,6 +124,20 @@ def render_metrics(metrics: OperatorMetrics, history: JobHistory | None) -> byte
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_FixedCollector(families))
     return generate_latest(registry)
+
+
+def own_samples(metrics: OperatorMetrics, history: JobHistory, now: int) -> list[Sample | HistogramSample]:
+    """The same for exporters. `now`: in ms."""
+    numbers = [
+        Sample(METRICS[name], dict(zip(METRICS[name].labels, labels, strict=True)), value, now)
+        for name, values in (*_counts(metrics), *_history(history))
+        for labels, value in values.items()
+    ]
+    histograms = [
+        HistogramSample(METRICS[name], {}, each.bounds, tuple(each.counts), each.total, now)
+        for name, each in _histograms(metrics)
+    ]
+    return [*numbers, *histograms]
 
 
 class _FixedCollector(Collector):

@@ -24,6 +24,7 @@ from windlass.server.operator.history.writer import RetentionLimits
 from windlass.server.operator.metrics import OperatorMetrics
 from windlass.server.operator.queries.port import QueryPort, port_certificate, serve_queries
 from windlass.server.operator.replica import ReplicaContext, epoch_ms, run_replica
+from windlass.server.telemetry_export.settings import ExportSettings, read_export_settings
 
 _QUERY_CONNECTIONS = 8
 """Maximum connections to the API server for reviews of tokens and rights."""
@@ -77,7 +78,7 @@ async def run_operator(options: OperatorOptions, say: Callable[[str], None]) -> 
     metrics = OperatorMetrics()
     listener = listen(options.host, options.port)
     async with JobHistory(options.history, epoch_ms, say, options.retention) as history:
-        endpoints = Endpoints(metrics, history, _endpoint_settings(options))
+        endpoints = Endpoints(metrics, history, _endpoint_settings(options, _export_settings(options, say)))
         lease = _lease_settings(options, listener.getsockname()[1])
         backend, agents = _agents(options)
         context = ReplicaContext(options.access, lease, say, endpoints, metrics, backend, agents)
@@ -97,13 +98,22 @@ async def run_operator(options: OperatorOptions, say: Callable[[str], None]) -> 
             task.result()  # raises the error that ended the task
 
 
-def _endpoint_settings(options: OperatorOptions) -> EndpointSettings:
+def _export_settings(options: OperatorOptions, say: Callable[[str], None]) -> ExportSettings:
+    """Exports that the environment asks for; ranks also by the option for the metrics."""
+    found = read_export_settings(os.environ)
+    for fault in found.faults:
+        say(fault)
+    return replace(found, ranks=found.ranks or options.rank_metrics)
+
+
+def _endpoint_settings(options: OperatorOptions, exports: ExportSettings) -> EndpointSettings:
     return EndpointSettings(
         open_queries=bool(options.address),
         protect_metrics=options.protect_metrics,
         rank_metrics=options.rank_metrics,
         diagnoses_at_once=options.diagnoses_at_once,
         cordon_limit=options.cordon_limit,
+        exports=exports,
     )
 
 

@@ -27,6 +27,12 @@ _GROUP = 50
 """Tests that one pair of brackets has."""
 
 
+def note(database: Database, name: str) -> str | None:
+    """A fact about the whole history; None without it."""
+    rows = database.rows("SELECT value FROM windlass_meta WHERE name = ?", (name,))
+    return str(rows[0][0]) if rows else None
+
+
 def job(database: Database, job_id: str) -> JobState | None:
     """The latest ended job with this id."""
     return next(iter(_states(database, f"{_STATE} WHERE id = ? ORDER BY created_at DESC LIMIT 1", (job_id,))), None)

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 
 from windlass.backends.port import Transition
 from windlass.core.model.status import JobState
-from windlass.server.operator.history import databases, queries
+from windlass.server.operator.history import databases, queries, tables
 from windlass.server.operator.history.database_thread import DatabaseThread
 from windlass.server.operator.history.databases import Database
 from windlass.server.operator.history.entries import RecordedStay, StoredLog
@@ -88,6 +88,14 @@ class JobHistory:
     async def node_stays(self, node: str, visible: Collection[str] | None, limit: int) -> list[RecordedStay]:
         """See `queries.node_stays`."""
         return await self._query(lambda database: queries.node_stays(database, node, visible, limit))
+
+    async def note(self, name: str) -> str | None:
+        """See `queries.note`."""
+        return await self._query(lambda database: queries.note(database, name))
+
+    async def set_note(self, name: str, value: str) -> None:
+        """Sets a fact about the whole history."""
+        await self._reader.do(lambda database: database.write(tables.make_note(name, value)))
 
     async def _query(self, query: Callable[[Database], T]) -> T:
         await self.writer.wait_for_writes()

@@ -73,6 +73,12 @@ def make_writes(entries: Iterable[tuple[HistoryEntry, int]]) -> list[Write]:
     return [(statement, rows) for statement, rows in statements if rows]
 
 
+def make_note(name: str, value: str) -> list[Write]:
+    """Statement that sets a fact about the whole history."""
+    statement = "INSERT INTO windlass_meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = ?"
+    return [(statement, [(name, value, value)])]
+
+
 def make_deletions(jobs: Sequence[tuple[str, int]]) -> list[Write]:
     """Statements that delete all records of jobs, given as pairs of id and creation time."""
     return [
