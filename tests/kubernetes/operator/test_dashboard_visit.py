@@ -1,0 +1,103 @@
+"""A visit of the dashboard of a cluster in chromium: sign-in, pages of the own namespace, sign-out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from backend_host import Behaviour
+from controlplane.cluster import ControlPlane
+from dashboard_place import EDIT, VIEW, DashboardPlace, dashboard
+
+import strays
+from windlass.server.operator.dashboard.port import DashboardOptions
+
+pytestmark = pytest.mark.apiserver
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+PAGES = ("/", "/nodes", "/share", "/history", "/jobs/team-a/run")
+
+
+@asynccontextmanager
+async def browser_page(trouble: list[str]) -> AsyncIterator[Any]:
+    """A page of Debian's chromium that accepts the operator's own certificate. `trouble` gets its errors."""
+    from playwright.async_api import async_playwright  # noqa: PLC0415 - starts a driver of its own
+
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        pytest.skip("no chromium here, and only root may install it: apt-get install chromium")
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # as root chromium has none
+    async with async_playwright() as playwright:
+        started = await playwright.chromium.launch(executable_path=program, args=[*sandbox, "--disable-dev-shm-usage"])
+        context = await started.new_context(ignore_https_errors=True, viewport={"width": 1280, "height": 900})
+        context.set_default_timeout(strays.TIMEOUT_S * 1000)
+        page = await context.new_page()
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("console", lambda message: trouble.append(message.text) if message.type == "error" else None)
+        yield page
+        await started.close()
+
+
+async def visit(place: DashboardPlace, page: Any, trouble: list[str]) -> None:
+    # 1. a page leads to the sign-in, which refuses a wrong token
+    await page.goto(f"{place.url}/queue")
+    assert page.url == f"{place.url}/login?to=/queue"
+    await page.fill("#token", "a.b.c")
+    await page.click("#form button")
+    await page.wait_for_function("document.getElementById('trouble').textContent.includes('does not accept')")
+    assert all("401" in text for text in trouble), trouble  # the browser reports refusals
+    trouble.clear()
+
+    # 2. and goes on to the page with a right one; it shows the own namespace only
+    await page.fill("#token", await place.token("team-a", "ann"))
+    await page.click("#form button")
+    await page.wait_for_url(f"{place.url}/queue")
+    await page.wait_for_selector("text=team-a/run")
+    assert await page.locator("#live").get_attribute("data-state") == "live"
+    assert "team-b" not in await page.inner_text("body")
+    for path in PAGES:
+        await page.goto(place.url + path)
+        await page.wait_for_selector("main[data-ready=true]")
+        assert await page.locator(".problem").count() == 0, (path, await page.inner_text("main"))
+        assert "team-b/hidden" not in await page.content()
+    assert "Suspend" in await page.inner_text("main")
+
+    # 3. a change, after a question
+    await page.click("button:has-text('Suspend')")
+    await page.click("#dialog button:has-text('Suspend')")
+    await page.wait_for_selector("button:has-text('Resume')")
+    assert await page.evaluate("document.cookie") == ""
+
+    # 4. the sign-out
+    refusals = list(trouble)
+    await page.goto(f"{place.url}/login")
+    await page.wait_for_selector("text=system:serviceaccount:team-a:ann")
+    await page.click("#out")
+    await page.wait_for_selector("#form", state="visible")
+    await page.goto(place.url)
+    assert page.url == f"{place.url}/login?to=/"
+    assert refusals == []
+
+
+def test_a_user_signs_in_sees_the_own_jobs_and_changes_one(apiserver: ControlPlane, tmp_path: Path) -> None:
+    async def story() -> None:
+        trouble: list[str] = []
+        options = DashboardOptions(0, allows_actions=True)
+        async with (
+            asyncio.timeout(strays.TIMEOUT_S * 6),
+            dashboard(apiserver, tmp_path, options) as place,
+            browser_page(trouble) as page,
+        ):
+            await place.grant(VIEW, "team-a", "ann")
+            await place.grant(EDIT, "team-a", "ann")
+            for team, name in (("team-a", "run"), ("team-b", "hidden")):
+                await place.submit(team, name, Behaviour.RUN)
+                await place.place.phase(f"{team}/{name}", "Running")
+            await visit(place, page, trouble)
+
+    asyncio.run(story())
