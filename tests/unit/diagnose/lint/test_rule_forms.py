@@ -341,6 +341,22 @@ def test_the_faults_of_all_replica_specs_are_reported_together():
     assert [each.message.partition(":")[0] for each in found] == [
         "spec.pytorchReplicaSpecs.Worker.replicas",
         "spec.pytorchReplicaSpecs.Master.replicas",
+        "spec.pytorchReplicaSpecs.Master.template.spec.containers",
+    ]
+
+
+def test_the_faults_of_a_replica_spec_and_its_template_are_reported_together():
+    document = gang(ports=[{"containerPort": 0}], image=None, pods={"schedulerName": 1})
+    worker = document["spec"]["pytorchReplicaSpecs"]["Worker"]
+    worker |= {"replicas": -1, "restartPolicy": "Sometimes"}
+    worker["template"]["metadata"] = {"labels": {"a": 1}}
+    assert invalid_fields(document) == [
+        "spec.pytorchReplicaSpecs.Worker.replicas",
+        "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].image",
+        "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].ports[0].containerPort",
+        "spec.pytorchReplicaSpecs.Worker.template.spec.schedulerName",
+        "spec.pytorchReplicaSpecs.Worker.template.metadata.labels.a",
+        "spec.pytorchReplicaSpecs.Worker.restartPolicy",
     ]
 
 

@@ -104,7 +104,12 @@ def shell_script_in_words(container: Container) -> Iterator[Hit]:
             yield container.value["command"].hit(f"{line[0]} runs {script[:40]!r} alone, without {line[3][:40]!r}")
 
 
-@rule(RuleSeverity.ERROR, Subject.CONTAINER, fix="Remove --standalone.", source=_TORCHRUN)
+@rule(
+    RuleSeverity.ERROR,
+    Subject.CONTAINER,
+    fix="Remove --standalone; where no operator sets PET_NNODES, write --nnodes, --node-rank and --master-addr.",
+    source=_TORCHRUN,
+)
 def torchrun_standalone_on_several_nodes(container: Container) -> Iterator[Hit]:
     """--standalone starts a rendezvous for one node, so each pod trains alone."""
     pods = max(container.pod.gang_pods or 1, container.pod.replicas)

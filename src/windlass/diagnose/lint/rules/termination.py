@@ -89,7 +89,7 @@ def backoff_limit_below_ranks(document: Document) -> Iterator[Hit]:
     together = any((node_count_of(each.words) or 1) > 1 for pod in document.pods for each in pod.containers)
     is_gang = document.group == "batch" and spec["completionMode"].text == "Indexed" and together
     if is_gang and 0 < most < count and not spec["backoffLimitPerIndex"] and not spec["podFailurePolicy"]:
-        yield (limit or spec["completions"]).hit(f"backoffLimit is {most}; the job has {count} ranks' pods")
+        yield (limit or spec["completions"]).hit(f"backoffLimit is {most}; the job has {count} pods of ranks")
 
 
 @rule(

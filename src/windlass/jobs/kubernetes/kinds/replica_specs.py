@@ -81,49 +81,83 @@ def _type(name: str, entry: ManifestField, kind: ReplicaTypes) -> str:
 
 
 def _replicas(name: str, entry: ManifestField, kind: ReplicaTypes) -> Replicas:
-    default = kind.default_counts.get(name, 1)
-    count = entry["replicas"].integer(0, MAX_REPLICAS)
-    count = default if count is None else count
-    if name in kind.single_types and count != 1:
-        entry["replicas"].refuse(f"must be 1: a job has one {name}")
-    if count < min(kind.min_replicas, default):
-        entry["replicas"].refuse(f"must be at least {kind.min_replicas}; leave the {name} out instead")
     template = entry["template"]
-    check_template(template, kind.port)
-    restart = entry["restartPolicy"].choice(
-        RESTART_POLICIES, kind.default_restart_policies.get(name, kind.default_restart_policy)
+    default = kind.default_restart_policies.get(name, kind.default_restart_policy)
+    count, restart, _ = read_all(
+        lambda: _count(name, entry["replicas"], kind),
+        lambda: entry["restartPolicy"].choice(RESTART_POLICIES, default),
+        lambda: check_template(template, kind.port),
     )
     return Replicas(name, str(entry.path[-1]), count, restart, _with_port(template.mapping(), kind.port))
 
 
+def _count(name: str, written: ManifestField, kind: ReplicaTypes) -> int:
+    default = kind.default_counts.get(name, 1)
+    count = written.integer(0, MAX_REPLICAS)
+    count = default if count is None else count
+    if name in kind.single_types and count != 1:
+        written.refuse(f"must be 1: a job has one {name}")
+    if count < min(kind.min_replicas, default):
+        written.refuse(f"must be at least {kind.min_replicas}; leave the {name} out instead")
+    return count
+
+
 def check_template(template: ManifestField, port: Port | None) -> None:
     """Checks that a pod template has the shapes that the assembly of pods requires. Raises ManifestError."""
-    template["metadata"]["labels"].text_map()
-    template["metadata"]["annotations"].text_map()
     spec = template["spec"]
-    containers = spec["containers"]
+    fields = ("volumes", "schedulerName", "restartPolicy", "priorityClassName", "dnsConfig")
+    read_all(
+        partial(_check_metadata, template["metadata"]),
+        lambda: _check_containers(spec["containers"], port),
+        lambda: read_all(*(partial(_check_container, each) for each in spec["initContainers"].items())),
+        *(partial(_check_field, spec, name) for name in fields),
+    )
+
+
+def _check_metadata(metadata: ManifestField) -> None:
+    read_all(metadata["labels"].text_map, metadata["annotations"].text_map)
+
+
+def _check_containers(containers: ManifestField, port: Port | None) -> None:
     if not containers.items():
         containers.refuse("expects one container at least, with a name and an image")
-    read_all(*(partial(_check_container, each) for each in (*containers.items(), *spec["initContainers"].items())))
-    for name in ("volumes", "schedulerName", "restartPolicy", "priorityClassName", "dnsConfig"):
-        _CHECKS.get(name, ManifestField.text)(spec[name])
+    read_all(*(partial(_check_container, each) for each in containers.items()))
     names = [container["name"].text() for container in containers.items()]
     if port is not None and port.container not in names:
         containers.refuse(f"no container is called {port.container!r}; call the one that trains so")
 
 
 def _check_container(container: ManifestField) -> None:
-    for name in ("name", "image"):
-        if not container[name].text():
-            container[name].refuse(f"expects the container's {name}")
-    for name in ("env", "ports", "volumeMounts"):
-        for item in container[name].items():
-            item["name"].text()
-    for name in ("command", "args"):
-        container[name].text_list()
+    read_all(
+        *(partial(_check_text, container, name) for name in ("name", "image")),
+        *(partial(_check_names, container, name) for name in ("env", "ports", "volumeMounts")),
+        *(partial(_check_words, container, name) for name in ("command", "args")),
+        partial(_check_ports, container),
+    )
+
+
+def _check_text(container: ManifestField, name: str) -> None:
+    if not container[name].text():
+        container[name].refuse(f"expects the container's {name}")
+
+
+def _check_names(container: ManifestField, name: str) -> None:
+    for item in container[name].items():
+        item["name"].text()
+
+
+def _check_words(container: ManifestField, name: str) -> None:
+    container[name].text_list()
+
+
+def _check_ports(container: ManifestField) -> None:
     for port in container["ports"].items():
         if port["containerPort"].integer(1, 65535) is None:
             port["containerPort"].refuse("expects the port's number")
+
+
+def _check_field(spec: ManifestField, name: str) -> None:
+    _CHECKS.get(name, ManifestField.text)(spec[name])
 
 
 def _check_dns(entry: ManifestField) -> None:
