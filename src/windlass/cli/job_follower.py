@@ -261,8 +261,9 @@ class JobFollower:
                 if any(event["type"] == "all ended" for event in events):
                     return self._finish(interrupts)
                 if self._queue_limit and self._queue_limit.is_over():
+                    late = self._queue_limit.error(names, self.connection)
                     self._cancel(names, by="--timeout", now=False)
-                    raise self._queue_limit.error(names)
+                    raise late
                 if self._screen.reader_left and not self._noted_broken_pipe:
                     self._noted_broken_pipe = True
                     interrupts.note("closed output pipe")

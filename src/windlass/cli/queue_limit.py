@@ -31,7 +31,7 @@ class QueueLimit:
     ) -> None:
         self._limit_ms, self._describe, self._fix, self._clock = limit_ms, describe, fix, clock
         self._since: float | None = None
-        self._reason = "the controller has not said why"
+        self._reason = ""
         self._is_explained = False
 
     def begin(self) -> None:
@@ -60,7 +60,16 @@ class QueueLimit:
         """Whether the jobs have waited for longer than the limit."""
         return self._since is not None and (self._clock() - self._since) * 1000 >= self._limit_ms
 
-    def error(self, names: str) -> QueueTimeoutError:
-        """Returns the error that ends the verb."""
+    def error(self, names: str, controller: WaitExplainer) -> QueueTimeoutError:
+        """Returns the error that ends the verb. `names`: ids of the jobs, separated by commas."""
+        reason = self._reason or _ask_reason(names.partition(",")[0], controller)
         limit = format_duration(self._limit_ms)
-        return QueueTimeoutError(f"{names} got no nodes within {limit} and is cancelled: {self._reason}\n{self._fix}")
+        return QueueTimeoutError(f"{names} got no nodes within {limit} and is cancelled: {reason}\n{self._fix}")
+
+
+def _ask_reason(name: str, controller: WaitExplainer) -> str:
+    """Returns why a job waits for which no reason was reported, such as one that no operator has seen."""
+    try:
+        return reason_text(controller.explain(name)["job"])
+    except ApiError as error:
+        return error.message

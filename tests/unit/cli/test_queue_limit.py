@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from windlass.cli.errors import describe_error
@@ -71,9 +73,16 @@ def test_without_an_explanation_the_line_of_the_job_is_left(limit: QueueLimit):
 
 def test_the_error_states_the_reason_and_the_fix(limit: QueueLimit):
     limit.explain(WAITING, Controller())
-    text, code = describe_error(limit.error("test-2"))
+    text, code = describe_error(limit.error("test-2", Lost()))
     assert code is ExitCode.BUSY
     assert text.splitlines() == [
         "test-2 got no nodes within 1m00s and is cancelled: needs 2 nodes: 0 of 2 empty",
         "wait longer: --timeout 1h",
     ]
+
+
+def test_a_job_whose_reason_was_never_reported_is_asked_for_it(limit: QueueLimit):
+    unseen = {"id": "test-2", "phase": "Created", "reason": "NotSeen", "message": "the operator has not seen it yet"}
+    asked = SimpleNamespace(explain=lambda name: {"job": {**unseen, "id": name}})
+    assert "is cancelled: NotSeen: the operator has not seen it yet\n" in str(limit.error("test-2", asked))
+    assert "is cancelled: the daemon went away\n" in str(limit.error("test-2", Lost()))

@@ -70,6 +70,13 @@ def test_two_nodes_have_no_outlier():
     assert "no other to compare it with" in list(report_lines(sweep, judge_sweep(sweep)))[-1]
 
 
+def test_one_node_has_no_pair():
+    sweep = sweep_of({}, ("n1",))
+    assert list(report_lines(sweep, judge_sweep(sweep)))[-1] == (
+        "✓ 1 node, 1 rank, gloo: every result is right; one node has no pair"
+    )
+
+
 def test_wrong_data_is_a_finding():
     assert texts(sweep_of({(0, 1): 10, (0, 2): 10, (1, 2): 10}, wrong=3)) == ["n1 and n2: 3 messages came back changed"]
 

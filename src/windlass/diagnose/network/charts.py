@@ -32,8 +32,13 @@ def report_lines(sweep: Sweep, verdict: NetworkVerdict) -> Iterator[str]:
         yield f"✗ {finding.text}"
         yield f"  fix: {finding.fix}"
     if verdict.is_ok:
-        compared = "no pair is an outlier" if len(sweep.pairs) > 1 else "one pair: there is no other to compare it with"
-        yield f"✓ {len(sweep.nodes)} nodes, {sweep.ranks} ranks, {sweep.backend}: every result is right; {compared}"
+        compared = ("one node has no pair", "one pair: there is no other to compare it with", "no pair is an outlier")
+        measured = f"{_count(len(sweep.nodes), 'node')}, {_count(sweep.ranks, 'rank')}, {sweep.backend}"
+        yield f"✓ {measured}: every result is right; {compared[min(len(sweep.pairs), 2)]}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _pair_table(sweep: Sweep, verdict: NetworkVerdict) -> Iterator[str]:
