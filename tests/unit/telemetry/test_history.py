@@ -32,6 +32,16 @@ def test_a_long_run_is_hours_then_minutes_then_raw_frames_without_overlap(tmp_pa
     assert gaps == sorted(gaps, reverse=True)
 
 
+def test_a_history_of_few_points_is_that_of_minutes_up_to_the_last_closed_one(tmp_path: Path) -> None:
+    store = TelemetryStore.create(tmp_path / "telemetry.db")
+    store.add(MetricFrame(JOB, START + i * 10_000, {"windlass_job_step": scalar(i)}) for i in range(332))
+    store.compact(START + HOUR - 280_000)
+    frames = read_history(store, JOB, START, START * 2, which="last", points=11)
+    found = [(frame.time - START, frame.values["windlass_job_step"].tolist()) for frame in frames]
+    store.close()
+    assert found == [(300_910 * i, [35.0 + 30 * i]) for i in range(10)] + [(3_009_100, [331.0])]
+
+
 def test_points_limit_the_answer_and_a_statistic_stands_for_each_span() -> None:
     frames = [MetricFrame(JOB, START + i * 1_000, {"windlass_job_loss": scalar(i)}) for i in range(100)]
     found = reduce_points(frames, 0, START * 2, which="max", points=10)
