@@ -18,7 +18,7 @@ from starlette.routing import Route
 from windlass.backends.port import BackendError
 from windlass.server.app import json_response
 from windlass.server.dashboard.guard import SESSION
-from windlass.server.dashboard.page_files import asset_response, page_response
+from windlass.server.dashboard.page_files import asset_response, index_response
 from windlass.server.dashboard.sessions import Session
 from windlass.server.dashboard.simulation import Simulation
 from windlass.server.dashboard.state_version import MAX_FOLLOWERS, StateVersion
@@ -203,8 +203,8 @@ def _cached(request: Request, found: CachedAnswer) -> Response:
     return Response(body, headers=headers, media_type="application/json")
 
 
-async def _index(_request: Request) -> Response:
-    return page_response("index.html")
+async def _index(request: Request) -> Response:
+    return index_response(request.url.path)
 
 
 async def _asset(request: Request) -> Response:

@@ -28,11 +28,11 @@ class StateVersion:
         try:
             while not self._feed.closed:
                 await wait_for_event(news, _TICK_S)
-                await asyncio.sleep(_COALESCING_S)
                 news.clear()
                 self.number += 1
                 for follower in self._followers:
                     follower.set()
+                await asyncio.sleep(_COALESCING_S)  # the first of several commits is shown at once
         finally:
             self._feed.leave(news)
             for follower in self._followers:

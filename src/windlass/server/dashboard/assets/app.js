@@ -20,9 +20,12 @@ let refreshing = false;
 let stale = false;
 let shown = "";
 
+function pageOf(path) {
+  return PAGES.find((page) => page.path.test(path)) || PAGES[0];
+}
+
 async function show() {
-  const found = PAGES.find((page) => page.path.test(location.pathname)) || PAGES[0];
-  const page = found.path.exec(location.pathname) ? found : PAGES[0];
+  const page = pageOf(location.pathname);
   const argument = (page.path.exec(location.pathname) || [])[1];
   markCurrent(page.name);
   document.title = `${argument ? decodeURIComponent(argument) : page.title} – Windlass`;
@@ -139,7 +142,9 @@ async function begin() {
   addEventListener("popstate", onMove);
   document.getElementById("theme").addEventListener("click", switchTheme);
   document.getElementById("help").addEventListener("click", help);
-  about = await session().catch((error) => { problem(error); return about; });
+  const signedIn = session().catch((error) => { problem(error); return about; });
+  await import(`./pages/${pageOf(location.pathname).name}.js`); // loads meanwhile
+  about = await signedIn;
   await show();
   follow(() => { if (!document.hidden) refresh(); else stale = true; }, connected);
   document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });

@@ -2,7 +2,8 @@
 import { h, tint } from "./dom.js";
 import { clock, measured } from "./format.js";
 
-const EMPTY = [128, 128, 128, 40];
+const EMPTY = packed([128, 128, 128, 40]);
+const SHADES = 256;
 const MOST_HEIGHT = 420;
 
 const CALM = 1.25; // multiple of the median that is red at least: small differences are no stripes
@@ -43,17 +44,22 @@ export class HeatMap {
   }
 
   fill() {
-    this.ramp = tint("--heat").split(",").map((colour) => colour.trim().split(" ").map(Number));
+    const ramp = tint("--heat").split(",").map((colour) => colour.trim().split(" ").map(Number));
+    const shades = Uint32Array.from({ length: SHADES }, (_, index) => packed([...shade(ramp, index / (SHADES - 1)), 255]));
     this.buffer.width = this.times.length;
     this.each = Math.ceil(this.ranks / MOST_HEIGHT); // ranks of a row
     this.rows = Math.ceil(this.ranks / this.each);
     this.buffer.height = this.rows;
     const image = new ImageData(this.times.length, this.rows);
+    const cells = new Uint32Array(image.data.buffer);
+    const scale = this.high > this.low ? (SHADES - 1) / (this.high - this.low) : 0;
     const width = this.times.length;
     for (let column = 0; column < width; column += 1) {
       const values = this.values[column];
       for (let row = 0; row < this.rows; row += 1) {
-        image.data.set(this.colour(values[this.slowestOf(row, column)]), (row * width + column) * 4);
+        const value = values[this.slowestOf(row, column)];
+        const known = value !== null && value !== undefined;
+        cells[row * width + column] = known ? shades[Math.max(0, Math.min(SHADES - 1, Math.round((value - this.low) * scale)))] : EMPTY;
       }
     }
     this.buffer.getContext("2d").putImageData(image, 0, 0);
@@ -69,25 +75,18 @@ export class HeatMap {
     return slowest;
   }
 
-  colour(value) {
-    if (value === null || value === undefined) return EMPTY;
-    const place = this.high > this.low ? Math.max(0, Math.min(1, (value - this.low) / (this.high - this.low))) : 0;
-    const scaled = place * (this.ramp.length - 1);
-    const at = Math.min(this.ramp.length - 2, Math.floor(scaled));
-    return [...this.ramp[at].map((part, index) => part + (this.ramp[at + 1][index] - part) * (scaled - at)), 255];
-  }
-
   paint() {
     if (!this.ranks) return;
     const unit = parseFloat(tint("--u")) || 1;
     const height = Math.max(48, Math.min(MOST_HEIGHT, this.ranks * 18)) * unit;
     const scale = devicePixelRatio || 1;
     this.canvas.style.height = `${height}px`;
-    this.canvas.width = Math.floor(this.canvas.clientWidth * scale);
-    this.canvas.height = Math.floor(height * scale);
+    const size = { width: Math.floor(this.canvas.clientWidth * scale), height: Math.floor(height * scale) };
+    if (this.canvas.width !== size.width || this.canvas.height !== size.height) Object.assign(this.canvas, size);
     const context = this.canvas.getContext("2d");
     context.imageSmoothingEnabled = false;
     const { from, to } = this.view;
+    context.clearRect(0, 0, size.width, size.height);
     context.drawImage(this.buffer, from, 0, to - from, this.rows, 0, 0, this.canvas.width, this.canvas.height);
   }
 
@@ -143,9 +142,28 @@ export class HeatMap {
   }
 }
 
+// The bytes of a colour as one number, in the order of image data.
+function packed(colour) {
+  return new Uint32Array(Uint8ClampedArray.from(colour).buffer)[0];
+}
+
+// Colour at a place between 0 and 1 of a ramp.
+function shade(ramp, place) {
+  const scaled = place * (ramp.length - 1);
+  const at = Math.min(ramp.length - 2, Math.floor(scaled));
+  return ramp[at].map((part, index) => part + (ramp[at + 1][index] - part) * (scaled - at));
+}
+
+// Of at most 20,000 values, evenly chosen.
 function bounds(values) {
-  const all = values.flat().filter((value) => value !== null);
-  const sample = all.length > 20000 ? all.filter((_, index) => index % Math.ceil(all.length / 20000) === 0) : all;
+  const cells = values.reduce((sum, row) => sum + row.length, 0);
+  const stride = Math.max(1, Math.ceil(cells / 20000));
+  const sample = [];
+  let next = 0; // index of the next chosen value in its row
+  for (const row of values) {
+    for (; next < row.length; next += stride) if (row[next] !== null) sample.push(row[next]);
+    next -= row.length;
+  }
   sample.sort((a, b) => a - b);
   const at = (share) => sample[Math.min(sample.length - 1, Math.floor(sample.length * share))];
   return [at(0.05) ?? 0, Math.max(at(0.99) ?? 1, (at(0.5) ?? 0) * CALM)];

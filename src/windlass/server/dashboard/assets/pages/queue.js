@@ -49,6 +49,7 @@ export function create({ get, go }) {
   const axisSection = partOf("time", "Runs, expected starts and reservations", axis.element);
   let supposed = null;
   let axisAt = 0;
+  let axisDrawn = false;
   let expectedAt = new Map(); // of waiting jobs, on the time axis
   const expected = (row) => (expectedAt.has(row.id) ? starts({ eta: expectedAt.get(row.id), certainty: "expected" }, now) : "");
   const page = {
@@ -63,7 +64,9 @@ export function create({ get, go }) {
       section.querySelector(".empty")?.remove();
       table.element.hidden = !found.total;
       if (!found.total) section.append(empty(parameters.size ? "No running or waiting job matches these filters." : "No job waits or runs. One is submitted by:", "windlass submit -N 2 -- python train.py"));
-      await Promise.all([showWhy(), showAxis()]);
+      const drawn = showAxis();
+      if (axisDrawn) drawn.catch(() => {}); // with many jobs it takes a second, for which no change of a row waits
+      await Promise.all([showWhy(), axisDrawn ? null : drawn]);
     },
   };
 
@@ -104,6 +107,7 @@ export function create({ get, go }) {
     if (!before && expectedAt.size) table.update(table.rows);
     axisSection.hidden = !found.rows.length;
     axis.update(found);
+    axisDrawn = true;
   }
 
   return page;
