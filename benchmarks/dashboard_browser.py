@@ -35,12 +35,15 @@ PAN = """async ([ranks, steps, lasts]) => {
   const { HeatMap } = await import("/assets/heatmap.js");
   const map = new HeatMap("busy", "s");
   document.getElementById("main").replaceChildren(map.element);
-  const values = Array.from({ length: steps }, (_, step) => Array.from({ length: ranks }, (_, rank) => 0.2 + ((rank * 7 + step * 13) % 101) / 1000));
+  const value = (step, rank) => 0.2 + ((rank * 7 + step * 13) % 101) / 1000;
+  const ofRanks = (step) => Array.from({ length: ranks }, (_, rank) => value(step, rank));
+  const values = Array.from({ length: steps }, (_, step) => ofRanks(step));
   const begin = performance.now();
   map.update(Array.from({ length: steps }, (_, step) => 1.7e12 + step * 2000), values);
   const drawn = performance.now() - begin;
   map.zoom(0.5, 0.5);
-  const move = (kind, x) => map.canvas.dispatchEvent(new PointerEvent(kind, { pointerId: 1, clientX: 400 + x, clientY: 300, bubbles: true }));
+  const event = (kind, x) => new PointerEvent(kind, { pointerId: 1, clientX: 400 + x, clientY: 300 });
+  const move = (kind, x) => map.canvas.dispatchEvent(event(kind, x));
   map.canvas.setPointerCapture = () => {};
   move("pointerdown", 0);
   const gaps = [];
@@ -86,9 +89,9 @@ def report_changes(browser: Any, cluster: DashboardCluster) -> None:
     page = context.new_page()
     page.goto(f"{cluster.link()}&to=/queue")
     page.wait_for_selector("main[data-ready]")
-    shown = []
+    shown, chance = [], random.Random(1)  # noqa: S311 - only pauses
     for _ in range(CHANGES):
-        time.sleep(0.5 + random.random())
+        time.sleep(chance.uniform(0.5, 1.5))  # at no fixed time of the ticks of versions
         page.evaluate(WATCH)
         ended = cluster.end_a_job()
         shown.append(page.evaluate("window.left") - ended)

@@ -70,7 +70,7 @@ def chromium() -> Iterator[Any]:
     """A headless browser; ends the program with the reason if there is none."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     try:
-        from playwright.sync_api import sync_playwright
+        from playwright.sync_api import sync_playwright  # noqa: PLC0415 - may be missing
     except ModuleNotFoundError:
         program = None
     if program is None:

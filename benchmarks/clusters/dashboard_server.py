@@ -90,7 +90,7 @@ async def main(folder: Path, running: int, waiting: int) -> None:
     collect_rarely()
     controlling = asyncio.create_task(run(controller, backend, [feed], on_trouble=feed.complain))
     await backend.inject(*(JobArrived(f"job-{n}", n, job(n)) for n in range(1, running + waiting + 1)))
-    while len(backend.launched) < running and not controlling.done():
+    while len(backend.launched) < running and not controlling.done():  # noqa: ASYNC110 - as good as an event here
         await asyncio.sleep(0.1)
     print(json.dumps({"link": await dashboard.open(actions, 0, may_act=False)}), flush=True)
     ended = 0

@@ -77,7 +77,12 @@ def _by_last_width(rows: _Rows) -> dict[int, _Rows]:
 
 def _reduce(values: Vector, begins: NDArray[np.intp]) -> Vector:
     """The statistics of the rows from each of `begins` to the next. A rank without any value has NaN."""
-    mean, least, most, last = values[:, 0], values[:, 1 % values.shape[1]], values[:, 2 % values.shape[1]], values[:, -1]
+    mean, least, most, last = (
+        values[:, 0],
+        values[:, 1 % values.shape[1]],
+        values[:, 2 % values.shape[1]],
+        values[:, -1],
+    )
     known = ~np.isnan(mean)
     total = np.add.reduceat(np.where(known, mean, 0), begins, dtype=np.float64)
     with np.errstate(invalid="ignore"):
