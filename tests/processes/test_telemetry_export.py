@@ -16,6 +16,7 @@ from terminal import facts, ok, phase, start_daemon, wait_for_end, windlass
 from processes.prometheus.prometheus_server import prometheus
 
 FAILS_ONCE = "[ -e {mark} ] || {{ touch {mark}; echo 'RuntimeError: CUDA out of memory' >&2; exit 3; }}; sleep {time}"
+RECEIVES = ["--web.enable-remote-write-receiver"]
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
@@ -144,7 +145,7 @@ def test_metrics_have_names_of_the_conventions(state: Path):
 
 
 def test_samples_of_an_ended_job_are_in_prometheus(state: Path, tmp_path: Path):
-    with prometheus(tmp_path, lambda: b"", flags=["--web.enable-remote-write-receiver"]) as server:
+    with prometheus(tmp_path, lambda: b"", flags=RECEIVES) as server:
         written = {"WINDLASS_REMOTE_WRITE_URL": f"{server.address}/api/v1/write", "WINDLASS_REMOTE_WRITE_INTERVAL": "1"}
         ran = windlass(state, "run", "--name", "lesson", "--", "sleep", "6", env=written)
         assert ran.returncode == 0, ran.stderr
@@ -155,6 +156,48 @@ def test_samples_of_an_ended_job_are_in_prometheus(state: Path, tmp_path: Path):
         (held,) = server.query('windlass_queue_running{queue="default"}')
         assert held["metric"]["job"] == "windlass"
         assert server.query('windlass_node_memory_used_bytes{node="n1"}')
+
+
+def test_samples_wait_for_a_prometheus_that_comes_later(state: Path, tmp_path: Path):
+    port = free_port()
+    written = {"WINDLASS_REMOTE_WRITE_URL": f"http://127.0.0.1:{port}/api/v1/write"}
+    pid = start_daemon(state, WINDLASS_REMOTE_WRITE_INTERVAL="1", **written)
+    job = ok(state, "submit", "--name", "lesson", "--", "sleep", "5").strip()
+    phase(state, job, "Succeeded")
+    ended_at = time.time()
+    with prometheus(tmp_path, lambda: b"", flags=RECEIVES, port=port) as server:
+        sent = f'windlass_job_attempt{{job_id="{job}"}}'
+        end = time.monotonic() + 60
+        while not (found := server.query(f"timestamp({sent})")):
+            assert time.monotonic() < end, log_of(state)
+            time.sleep(0.2)
+        assert float(found[0]["value"][1]) < ended_at
+        (counted,) = server.query(f"count_over_time({sent}[5m])")
+        assert int(counted["value"][1]) >= 2
+        ok(state, "down", "--yes")
+        wait_for_end(pid)
+    assert log_of(state).count("cannot be sent") == 1, log_of(state)
+
+
+def test_remote_write_authenticates_and_keeps_the_password_out_of_messages(state: Path, tmp_path: Path):
+    token = tmp_path / "token"
+    token.write_text("s3cret\n")
+    interval = {"WINDLASS_REMOTE_WRITE_INTERVAL": "0.5"}
+    with otlp_receiver() as receiver:
+        url = f"{receiver.endpoint}/api/v1/write"
+        by_token = {"WINDLASS_REMOTE_WRITE_URL": url, "WINDLASS_REMOTE_WRITE_TOKEN_FILE": str(token), **interval}
+        assert windlass(state, "run", "--", "sleep", "3", env=by_token).returncode == 0
+        assert receiver.headers["Authorization"] == "Bearer s3cret"
+        assert (receiver.headers["Content-Encoding"], receiver.headers["X-Prometheus-Remote-Write-Version"]) == (
+            *("snappy", "0.1.0"),
+        )
+        receiver.status = 403
+        by_user = {"WINDLASS_REMOTE_WRITE_URL": url.replace("//", "//ada:hidden@"), **interval}
+        ran = windlass(state, "run", "--", "sleep", "3", env=by_user)
+        assert receiver.headers["Authorization"] == "Basic YWRhOmhpZGRlbg=="
+    assert ran.returncode == 0
+    assert ran.stderr.count("it refuses samples with status 403") == 1
+    assert "hidden" not in ran.stderr
 
 
 @pytest.mark.parametrize("setting", [{"WINDLASS_REMOTE_WRITE_URL": "ftp://x"}, {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}])

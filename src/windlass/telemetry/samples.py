@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -73,6 +74,7 @@ def _samples(metric: Metric, labels: Mapping[str, str], values: Sequence[float],
             yield Sample(metric, own, value, time)
 
 
-def _read_labels(text: str) -> dict[str, str]:
+@functools.lru_cache(maxsize=4_096)
+def _read_labels(text: str) -> Mapping[str, str]:
     """Labels in the notation of Prometheus, as `series_name` writes them."""
     return {name: re.sub(r"\\[\\\"n]", lambda found: _ESCAPED[found[0]], value) for name, value in _LABEL.findall(text)}

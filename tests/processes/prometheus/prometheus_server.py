@@ -53,14 +53,14 @@ class Prometheus:
 
 @contextmanager
 def prometheus(
-    folder: Path, text: Callable[[], bytes], relabelings: Sequence[Json] = (), flags: Sequence[str] = ()
+    folder: Path, text: Callable[[], bytes], relabelings: Sequence[Json] = (), flags: Sequence[str] = (), port: int = 0
 ) -> Iterator[Prometheus]:
-    """A server that scrapes `text` every second. Skips the test where Prometheus is not installed."""
+    """A server that scrapes `text` every second. Skips the test where Prometheus is not installed. `port` 0: any."""
     program = shutil.which("prometheus")
     if program is None:
         pytest.skip("no prometheus: apt-get install prometheus")
     with _exposition(text) as target:
-        port = _free_port()
+        port = port or _free_port()
         scrape = {
             "job_name": "windlass",
             "honor_labels": True,

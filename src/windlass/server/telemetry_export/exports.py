@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ OwnSamples: TypeAlias = Callable[[], Samples]
 MetricQueue: TypeAlias = "PushQueue[_MetricBatch]"
 _CLOSE_S = 2.0
 """Longest time that the end of a controller waits for receivers."""
+_POLL_INTERVAL_S = 0.02
 _SAMPLE_BYTES = 100
 _MAX_SCOPES = 20_000
 _OTLP = "the receiver of OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -78,15 +78,20 @@ class TelemetryExports:
         until = time.monotonic() + _CLOSE_S
         for flush in self._flushes:
             flush.flush()
-        if self._traces is not None and not any(queue.trouble for queue in self._queues):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_CLOSE_S):
-                    await self._traces.export(verdict_wait=0)
+        if self._traces is not None:
+            last = asyncio.create_task(self._traces.export(verdict_wait=0))
+            self._tasks.append(last)
+            while not (last.done() or self._is_troubled or time.monotonic() > until):
+                await asyncio.wait([last], timeout=_POLL_INTERVAL_S)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for queue in self._queues:
             await asyncio.to_thread(queue.close, max(0.0, until - time.monotonic()))
+
+    @property
+    def _is_troubled(self) -> bool:
+        return any(queue.trouble for queue in self._queues)
 
     def _add_metrics(self, queue: MetricQueue, interval_s: float) -> None:
         self._queues.append(queue)
