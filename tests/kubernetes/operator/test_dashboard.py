@@ -10,12 +10,14 @@ import subprocess
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_network
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from backend_host import Behaviour
 from cli.cluster_terminal import WINDLASS
 from controlplane.cluster import ControlPlane
 from dashboard_place import EDIT, JOBS, VIEW, DashboardPlace, Visitor, dashboard, names, until
+from node_logs import logs_of_nodes
 
 import strays
 from windlass.jobs.kubernetes.query_api import SERVICE
@@ -187,6 +189,37 @@ def test_the_command_line_opens_a_link_that_works_once(tell: Tell, apiserver: Co
         assert (await visitor.get(path)).status == 401
 
     tell(story)
+
+
+def test_lines_of_running_pods_are_for_users_who_may_read_pods(tell: Tell, apiserver: ControlPlane) -> None:
+    printed = ["2026-11-27T05:00:00.000001Z epoch 1", "no time", "2026-11-27T05:00:01.5Z <b>epoch 2</b>"]
+
+    async def story(place: DashboardPlace) -> None:
+        async with logs_of_nodes(apiserver, place.place.api, lambda _pod: "\n".join(printed) + "\n"):
+            await place.grant(VIEW, "team-a", "fay")
+            await place.submit("team-a", "run", Behaviour.RUN)
+            await place.place.phase("team-a/run", "Running")
+            fay = await place.signed_in("team-a", "fay")
+
+            # 1. the role of jobs alone has no logs of pods
+            found = await fay.read("/api/jobs/team-a/run/log")
+            assert (found["lines"], found["attempts"]) == ([], [])
+
+            # 2. with them, each line comes once
+            await place.grant("system:aggregate-to-view", "team-a", "fay")
+            lines = await until(lambda: lines_of(fay, "team-a/run"))
+            assert [line[1:] for line in lines] == [[0, "out", "epoch 1"], [0, "out", "<b>epoch 2</b>"]]
+            offsets = (await fay.read("/api/jobs/team-a/run/log"))["offsets"]
+            printed.append("2026-11-27T05:00:02Z epoch 3")
+            path = f"/api/jobs/team-a/run/log?after={quote(json.dumps(offsets))}"
+            new = await until(lambda: new_of(fay, path))
+            assert [line[3] for line in new] == ["epoch 3"]
+
+    tell(story)
+
+
+async def new_of(visitor: Visitor, path: str) -> list[list[object]]:
+    return list((await visitor.read(path))["lines"])
 
 
 def test_a_session_ends_by_time_by_sign_out_and_with_its_token(tell: Tell) -> None:

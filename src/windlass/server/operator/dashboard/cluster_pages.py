@@ -24,7 +24,15 @@ Json = dict[str, Any]
 _OF_ROWS = ("overview", "queue", "time_axis", "history")
 """Views with rows of jobs, which leave out those of namespaces that the user may not list."""
 _OF_CLUSTER: Mapping[str, str] = MappingProxyType(
-    {"nodes": "nodes", "node_use": "nodes", "node": "nodes", "share": "shares", "choices": "queues", "course": "queues"}
+    {
+        "nodes": "nodes",
+        "node_use": "nodes",
+        "node": "nodes",
+        "share": "shares",
+        "choices": "queues",
+        "course": "queues",
+        "node_course": "nodes",
+    }
 )
 """Views of the cluster, and the resource that a user of them may list."""
 _OF_JOB: Mapping[str, str] = MappingProxyType(
@@ -40,7 +48,7 @@ _OF_JOB: Mapping[str, str] = MappingProxyType(
 """Views of one job, and the resource that a user of them may get."""
 
 
-_MEASURED = ("course", "metrics")
+_MEASURED = ("course", "node_course", "metrics")
 """Views of recorded telemetry, which an operator does not record: Prometheus does."""
 
 

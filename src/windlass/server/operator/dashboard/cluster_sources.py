@@ -1,17 +1,21 @@
-"""Records of a cluster that pages show: verdicts on failures, and recorded logs."""
+"""Records of a cluster that pages show: verdicts on failures, and logs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from windlass.backends.kubernetes.client.objects import Pod
 from windlass.server.dashboard.node_history import attempt_span
 from windlass.server.operator.cluster_job_records import ClusterJobRecords
+from windlass.server.operator.dashboard.live_logs import LiveLogs, new_lines
 from windlass.server.operator.history.entries import StoredLog
 
 Json = dict[str, Any]
 _MAX_STAYS = 50
+_MAX_SHOWN = 16
+"""Ranks whose lines are shown at once; a page can choose any other one."""
 _MAX_LINES = 5_000
 _MAX_TEXT = 4_000
 """Characters of a line that are sent."""
@@ -22,6 +26,9 @@ class ClusterSources:
     """The interface `page_sources.PageSources` for a cluster."""
 
     records: ClusterJobRecords
+    live: LiveLogs
+    may_read_pods: Callable[[str], Awaitable[bool]]
+    """Returns whether the user may read the logs of pods in a namespace."""
 
     async def findings(self, details: Json) -> Json:
         """The verdict of the operator's own diagnosis, which has no lines of evidence."""
@@ -42,23 +49,36 @@ class ClusterSources:
     async def log(
         self, job_id: str, attempt: int | None, ranks: Sequence[int] | None, after: Mapping[str, int]
     ) -> Json:
-        """Recorded lines of pods that have ended. An offset counts the lines that a page has."""
-        logs = await self.records.logs(job_id)
-        attempts = sorted({log.generation for log in logs})
+        """Lines of pods that exist, and recorded lines of those that are gone.
+
+        An offset counts the recorded lines that a page has, or is the time (µs) of its last line.
+        """
+        living = await self._find_living(job_id)
+        recorded = {(log.generation, log.rank): log for log in await self.records.logs(job_id)}
+        attempts = sorted({generation for generation, _ in (*recorded, *living)})
         chosen = attempt if attempt is not None else (attempts[-1] if attempts else 0)
-        own = [log for log in logs if log.generation == chosen]
-        shown = [log for log in own if ranks is None or log.rank in ranks]
-        lines, offsets = [], {}
-        for log in shown:
-            new, offsets[str(log.rank)] = _new_lines(log, after.get(str(log.rank), 0), _MAX_LINES // len(shown))
+        known = sorted({rank for generation, rank in (*recorded, *living) if generation == chosen})
+        shown = [rank for rank in known if ranks is None or rank in ranks][:_MAX_SHOWN]
+        lines: list[list[Any]] = []
+        offsets: dict[str, int] = {}
+        for rank in shown:
+            place, live, stored = (chosen, rank), f"{rank}.live", str(rank)
+            if place in living:
+                new, offsets[live] = new_lines(await self.live.lines(living[place]), rank, after.get(live, 0))
+            elif live in after:
+                new, offsets[live] = [], after[live]  # the pod is gone, and the page has followed it
+            else:
+                new, offsets[stored] = _new_lines(recorded[place], after.get(stored, 0), _MAX_LINES // len(shown))
             lines += new
-        return {
-            "attempts": attempts,
-            "attempt": chosen,
-            "ranks": sorted({log.rank for log in own}),
-            "offsets": offsets,
-            "lines": lines,
-        }
+        lines.sort(key=lambda line: int(line[0]))
+        return {"attempts": attempts, "attempt": chosen, "ranks": known, "offsets": offsets, "lines": lines}
+
+    async def _find_living(self, job_id: str) -> dict[tuple[int, int], Pod]:
+        """Existing pods by generation and rank, if the user may read the logs of pods."""
+        state = await self.records.job(job_id)
+        if state is None or not await self.may_read_pods(job_id.partition("/")[0]):
+            return {}
+        return {(task.generation, task.rank): pod for task, pod in self.live.members(state)}
 
     async def node_history(self, node: str, visible: Collection[str] | None) -> list[Json]:
         """Attempts of jobs on the node, by the pods that history has."""

@@ -10,7 +10,7 @@ from functools import partial
 from starlette.types import ASGIApp
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
-from windlass.backends.kubernetes.client.reviews import User
+from windlass.backends.kubernetes.client.reviews import AccessRight, User
 from windlass.controller.controller import Controller
 from windlass.jobs.kubernetes.query_api import OF_CLUSTER
 from windlass.server.dashboard.app import Dashboard
@@ -24,6 +24,7 @@ from windlass.server.operator.cluster_job_records import ClusterJobRecords
 from windlass.server.operator.dashboard.cluster_pages import ClusterPages
 from windlass.server.operator.dashboard.cluster_sources import ClusterSources
 from windlass.server.operator.dashboard.identity_door import IdentityDoor
+from windlass.server.operator.dashboard.live_logs import LiveLogs
 from windlass.server.operator.dashboard.object_actions import ObjectActions
 from windlass.server.operator.dashboard.user_sessions import UserSession
 from windlass.server.operator.queries.authorization import Authorizer, query_right
@@ -54,10 +55,12 @@ class LeaderDashboard:
     _recorded: ExpiringCache[str, set[str]] = field(default_factory=lambda: ExpiringCache(1, _NAMESPACES_LIFE_S))
     _audiences: ExpiringCache[User, Audience] = field(default_factory=lambda: ExpiringCache(1_000, _AUDIENCE_LIFE_S))
     _versions: StateVersion = field(init=False)
+    _live: LiveLogs = field(init=False)
     _counting: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Counts versions of the state until the feed closes."""
+        self._live = LiveLogs(self.backend)
         self._versions = StateVersion(self.feed)
         self._counting = asyncio.create_task(self._versions.run())
 
@@ -78,7 +81,8 @@ class LeaderDashboard:
     async def _pages_of(self, session: UserSession, door: IdentityDoor, authorizer: Authorizer) -> ClusterPages:
         audience = await self._find_audience(authorizer, session.user)
         known = await self._namespaces()
-        views = PageViews(self.service, self.controller, ClusterSources(self.records), self._axis, audience)
+        sources = ClusterSources(self.records, self._live, partial(_may_read_pods, authorizer, session.user))
+        views = PageViews(self.service, self.controller, sources, self._axis, audience)
         hidden = known - (known if audience.namespaces is None else audience.namespaces)
 
         actions = ObjectActions(self.backend, authorizer)
@@ -108,3 +112,7 @@ async def find_audience(authorizer: Authorizer, user: User, namespaces: set[str]
     if await authorizer.allows(user, query_right("list", "jobs")):
         return audience
     return replace(audience, namespaces=frozenset(namespaces - await authorizer.hidden(user, namespaces)))
+
+
+async def _may_read_pods(authorizer: Authorizer, user: User, namespace: str) -> bool:
+    return await authorizer.allows(user, AccessRight("get", "pods/log", namespace))
