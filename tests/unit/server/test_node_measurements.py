@@ -78,10 +78,15 @@ def test_nodes_of_a_cluster_have_what_their_ranks_report():
         {"node": "a", "values": {"gpu_utilisation": 1.0, "gpu_memory": 2e9, "gpu_temperature": 70.0}},
         {"node": "a", "values": {"gpu_utilisation": 0.5, "gpu_memory": 1e9, "gpu_temperature": math.nan}},
         {"node": "b", "values": {"loss": 0.5}},
+        {"node": "c", "values": {"node_cpu": 0.25, "node_memory": 8e9}},
         {"node": "", "values": {"gpu_utilisation": 0.5}},
     ]
     found = nodes_of_ranks(ranks)
-    assert list(found) == ["a"]
+    assert sorted(found) == ["a", "c"]
+    assert values_of(found["c"]) == {
+        "windlass_node_cpu_utilization_ratio": [0.25],
+        "windlass_node_memory_used_bytes": [8e9],
+    }
     assert values_of(found["a"]) == {
         "windlass_node_gpu_utilization_ratio": [0.75],
         "windlass_node_gpu_memory_used_bytes": [3e9],

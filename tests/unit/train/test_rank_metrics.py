@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import torch
 
 from windlass.train.telemetry.gpu_gauge import GpuGauge, read_gpu
+from windlass.train.telemetry.node_gauge import NodeGauge
 from windlass.train.telemetry.phase_timers import PhaseTimers
 from windlass.train.telemetry.rank_metrics import RankMetrics
 
@@ -25,6 +26,19 @@ def test_a_rank_reports_step_and_wait_time_at_most_once_a_second():
     assert (own.values["rank_step_ms"], own.values["rank_wait_ms"], own.values["rank_busy_ms"]) == (500, 100, 400)
     assert own.values["rank_memory"] > 2**20
     assert (own.values["rank_total_ms"], own.values["rank_total_agree_ms"]) == (1500, 300)
+
+
+def test_the_first_rank_of_a_node_measures_its_cpu_and_memory(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    (tmp_path / "meminfo").write_text("MemTotal: 1000 kB\nMemAvailable: 600 kB\n")
+    (tmp_path / "stat").write_text("cpu  100 0 100 700 100 0 0 0 0 0\n")
+    gauge = NodeGauge(tmp_path)
+    (tmp_path / "stat").write_text("cpu  160 0 140 1400 300 0 0 0 0 0\n")
+    assert gauge.values() == {"node_cpu": 0.1, "node_memory": 400 * 1024}
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert NodeGauge(tmp_path).values() == {}
+    monkeypatch.delenv("LOCAL_RANK")
+    assert NodeGauge(tmp_path / "missing").values() == {}
 
 
 def test_a_gauge_without_a_gpu_has_no_values():

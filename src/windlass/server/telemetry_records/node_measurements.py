@@ -1,4 +1,4 @@
-"""Frames of nodes, from a measurement of the node or from what the ranks there report about their GPUs. Pure."""
+"""Frames of nodes, from a measurement of the node or from what the ranks there report. Pure."""
 
 from __future__ import annotations
 
@@ -48,15 +48,19 @@ def node_frames(measured: Mapping[str, NodeMeasurement], now: int) -> Iterator[M
 
 
 def nodes_of_ranks(ranks: Iterable[Mapping[str, Any]]) -> dict[str, NodeMeasurement]:
-    """Measurements of nodes by the GPUs of ranks there. `ranks`: as `DataSource.ranks_seen` returns them."""
+    """Measurements of nodes by the reports of ranks there. `ranks`: as `DataSource.ranks_seen` returns them."""
     found: dict[str, list[GpuMeasurement]] = {}
+    whole: dict[str, tuple[float | None, float | None]] = {}
     for rank in ranks:
         values, node = rank.get("values", {}), rank.get("node")
+        cpu, used = (_finite(values.get(f"node_{name}")) for name in ("cpu", "memory"))
+        if node and (cpu, used) != (None, None):
+            whole[node] = cpu, used
         use, memory, heat = (_finite(values.get(f"gpu_{name}")) for name in ("utilisation", "memory", "temperature"))
         gpu = GpuMeasurement(use, memory, heat)
         if node and gpu != GpuMeasurement():
             found.setdefault(node, []).append(gpu)
-    return {node: NodeMeasurement(gpus=gpus) for node, gpus in found.items()}
+    return {node: NodeMeasurement(*whole.get(node, (None, None)), gpus=found.get(node, ())) for node in (whole | found)}
 
 
 def _finite(value: Any) -> float | None:

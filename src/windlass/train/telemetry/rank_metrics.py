@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 
 from windlass.train.telemetry.gpu_gauge import GpuGauge
+from windlass.train.telemetry.node_gauge import NodeGauge
 from windlass.train.telemetry.phase_timers import Phase, PhaseTimers, time_between
 
 _INTERVAL_S = 1.0
@@ -21,7 +22,7 @@ class RankMetrics:
 
     def __init__(self, phases: PhaseTimers, device: torch.device, now: Callable[[], float] = time.monotonic) -> None:
         self._phases, self._device, self._now = phases, device, now
-        self._gauge = GpuGauge(device)
+        self._gauge, self._node = GpuGauge(device), NodeGauge()
         self._since, self._counted, self._before = now(), 0, phases.totals()
         self._began: float | None = None
         self._origin = self._before
@@ -30,8 +31,8 @@ class RankMetrics:
 
         `rank_step_ms`; of that `rank_wait_ms` (for samples, for the step consensus, for a save), and the rest
         `rank_busy_ms`; `rank_total_ms` since the first step, and of that `rank_total_PHASE_ms` in each phase;
-        `rank_memory` in bytes, the peak of the device or, without a GPU, of the process; and the values
-        of NVML.
+        `rank_memory` in bytes, the peak of the device or, without a GPU, of the process; the values of NVML; and on
+        the first rank of a node those of `NodeGauge`.
         """
 
     def count(self) -> bool:
@@ -48,7 +49,8 @@ class RankMetrics:
         wait = sum(spent.get(phase, 0.0) for phase in _WAITING_PHASES) / self._counted
         self._since, self._counted, self._before = self._now(), 0, totals
         times = {"rank_step_ms": step, "rank_wait_ms": wait, "rank_busy_ms": step - wait}
-        self.values = {**times, **self._totals(totals), "rank_memory": float(self._memory()), **self._gauge.values()}
+        measured = {"rank_memory": float(self._memory()), **self._gauge.values(), **self._node.values()}
+        self.values = {**times, **self._totals(totals), **measured}
         return True
 
     def close(self) -> None:
