@@ -29,7 +29,19 @@ pytestmark = pytest.mark.apiserver
 Story = Callable[[DashboardPlace], Awaitable[None]]
 Tell = Callable[..., None]
 PAGES = ("/", "/queue", "/nodes", "/share", "/history", "/jobs/team-a/big")
-VIEWS = ("overview", "queue", "queue?all=1", "time_axis", "history", "nodes", "node_use", "share", "choices", "node/n1")
+VIEWS = (
+    "overview",
+    "queue",
+    "queue?all=1",
+    "queue?all=1&limit=999999999999",
+    "time_axis",
+    "history",
+    "nodes",
+    "node_use",
+    "share",
+    "choices",
+    "node/n1",
+)
 OF_JOB = ("job", "why", "findings", "checkpoints", "slowness", "metrics")
 
 
@@ -64,7 +76,8 @@ def test_a_user_sees_overview_queue_and_jobs_of_the_own_namespaces_only(tell: Te
         ann, bob = await place.signed_in("team-a", "ann"), await place.signed_in("team-b", "bob")
 
         # 1. Ann sees her jobs
-        assert (await ann.get("/")).text == (await ann.get("/queue")).text != ""
+        assert 'id="main"' in (await ann.get("/")).text
+        assert 'id="main"' in (await ann.get("/queue?all=1")).text
         assert names((await ann.read("/api/queue"))["jobs"]) == ["team-a/big", "team-a/wide"]
         assert names((await ann.read("/api/history"))["jobs"]) == ["team-a/secret-plan"]
         overview = await ann.read("/api/overview")

@@ -48,6 +48,7 @@ _OF_JOB: Mapping[str, str] = MappingProxyType(
 """Views of one job, and the resource that a user of them may get."""
 
 
+_MAX_ROWS, _DIGITS = 10_000, 5
 _MEASURED = ("course", "node_course", "metrics")
 """Views of recorded telemetry, which an operator does not record: Prometheus does."""
 
@@ -90,7 +91,7 @@ class ClusterPages:
         about = self.views.about()
         if not self.views.audience.may_read("status"):
             about = {**about, "cluster": "", "state": "", "trouble": ""}
-        return {**about, "user": self.session.user.name}
+        return {**redact(about, self.hidden), "user": self.session.user.name}
 
     async def find(self, view: str, name: str, filters: Filters) -> Callable[[], Awaitable[Any]] | None:
         """The function that computes a view, after a check of the right to it. Raises ApiError, BackendError."""
@@ -100,7 +101,7 @@ class ClusterPages:
             await self.authorizer.require(self.session.user, query_right("list", _OF_CLUSTER[view]))
         elif view not in _OF_ROWS or name:
             return None
-        produce = _find_no_series if view in _MEASURED else self.views.find(view, name, filters)
+        produce = _find_no_series if view in _MEASURED else self.views.find(view, name, _bounded(filters))
         of_job = name if view in _OF_JOB else ""
         return None if produce is None else partial(self._answer, of_job, produce)
 
@@ -160,6 +161,13 @@ class ClusterPages:
         ids = await self.views.service.lookup.ids(name)
         if not all(is_in_namespace(each, namespace) for each in ids):
             raise ApiError(ErrorCode.NO_SUCH_JOB, f"no job of namespace {namespace} is called {name[:200]!r}")
+
+
+def _bounded(filters: Filters) -> dict[str, str]:
+    """The filters with at most `_MAX_ROWS` rows, and as many before them: a user cannot ask for all of history."""
+    numbers = {name: text for name, text in filters.items() if name in ("limit", "offset") and text.isdecimal()}
+    too_large = {name: str(_MAX_ROWS) for name, text in numbers.items() if len(text) > _DIGITS or int(text) > _MAX_ROWS}
+    return {**filters, **too_large}
 
 
 async def _find_no_series() -> Json:

@@ -8,7 +8,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -88,16 +88,11 @@ class IdentityDoor:
         return self._log_out(request, found) if path == LOGOUT and isinstance(found, UserSession) else found
 
     async def lasts(self, session: UserSession) -> bool:
-        """Whether a session has not ended. A session ends with its token. Raises BackendError."""
-        if not session.key:
-            return True
-        if not self.sessions.has(session.key, self.now()):
-            return False
-        user = await self.authenticator.review(session.token)
-        if user is None or user.name != session.user.name:
-            self.sessions.close(session.key)
-            return False
-        return True
+        """Whether a session has not ended, and its user has the same groups. Raises BackendError."""
+        return not session.key or (
+            self.sessions.has(session.key, self.now())
+            and await self.authenticator.review(session.token) == session.user
+        )
 
     async def _find_session(self, request: Request) -> UserSession | None:
         """The session by the headers of a trusted proxy, else by the cookie. Raises ApiError, BackendError."""
@@ -105,7 +100,13 @@ class IdentityDoor:
         if user is not None:
             return UserSession(self._csrf(user), False, self.now() + LIFETIME_MS, user)
         session = self.sessions.find(read_cookie(request.headers, COOKIE), self.now(), may_act=self.allows_actions)
-        return session if session is not None and await self.lasts(session) else None
+        if session is None:
+            return None
+        user = await self.authenticator.review(session.token)
+        if user is None or user.name != session.user.name:  # a session ends with its token
+            self.sessions.close(session.key)
+            return None
+        return replace(session, user=user)
 
     async def _log_in(self, request: Request) -> Response:
         """The sign-in page, or the exchange of a token for a cookie. Raises BackendError."""
