@@ -16,7 +16,7 @@ const main = document.getElementById("main");
 const live = document.getElementById("live");
 let current = null;
 let about = { may_act: false };
-let refreshing = false;
+let busy = null; // the page that is being refreshed
 let stale = false;
 let shown = "";
 
@@ -49,22 +49,22 @@ function onMove() {
   else show();
 }
 
-// One refresh at a time: versions that arrive meanwhile cause one more.
+// One refresh of a page at a time: versions that arrive meanwhile cause one more. A new page does not wait for the last.
 async function refresh() {
-  if (refreshing) { stale = true; return; }
-  refreshing = true;
+  const page = current;
+  if (busy === page) { stale = true; return; }
+  busy = page;
   do {
     stale = false;
-    const page = current;
     try {
       await page.update();
-      main.querySelector(".problem")?.remove();
+      if (page === current) main.querySelector(".problem")?.remove();
     } catch (error) {
       if (page === current) problem(error);
     }
-  } while (stale);
-  refreshing = false;
-  main.dataset.ready = "true";
+    if (page === current) main.dataset.ready = "true"; // even while newer versions arrive faster than they are drawn
+  } while (stale && page === current);
+  if (busy === page) busy = null;
 }
 
 function problem(error) {

@@ -26,6 +26,25 @@ export async function get(path) {
   return content;
 }
 
+const REST = 4;
+
+// A function that asks again for the same only after a rest of four times as long as the last answer took; else null.
+export function paced(ask) {
+  let [next, last] = [0, null];
+  return async (about) => {
+    if (about === last && Date.now() < next) return null;
+    const began = Date.now();
+    last = about;
+    next = Infinity;
+    try { return await ask(about); } finally { if (last === about) next = Date.now() + REST * (Date.now() - began); }
+  };
+}
+
+// Waits for a promise, but not for longer than a page may take to appear: what comes later is shown later.
+export function soon(promise) {
+  return Promise.race([promise, new Promise((resolve) => { setTimeout(resolve, 400); })]);
+}
+
 export async function session() {
   const found = await get("/api/session");
   csrf = found.csrf;

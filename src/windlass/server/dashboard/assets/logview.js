@@ -61,6 +61,7 @@ export class LogView {
       if (!this.closed && JSON.stringify(this.offsets) === parameters.get("after")) this.add(found);
     } catch (error) {
       this.count.textContent = error.message;
+      if (error.status === 404) return; // there is no such job
     }
     if (!this.closed) this.timer = setTimeout(() => this.poll(), document.hidden ? 5000 : POLL_MS);
   }

@@ -1,3 +1,4 @@
+import { paced, soon } from "../client.js";
 import { LineChart } from "../chart.js";
 import { Attempts } from "../attempts.js";
 import { Checkpoints, totalLoss } from "../checkpoints.js";
@@ -21,10 +22,11 @@ const ENDED = ["Succeeded", "Failed"];
 export function create({ get, about, argument: id, confirm, refresh, go }) {
   const head = h("div", { class: "head" }, h("h1", {}, id));
   let shown = null;
-  const summary = h("section");
+  const summary = h("section", { hidden: true });
   const findings = new Findings(id, get);
   const explained = h("div", { class: "explained" });
   const why = section("why", "Why it waits", explained);
+  const askWhy = paced((name) => get(`/api/why/${encodeId(name)}`));
   const supposed = new WhatIf(id, get);
   const lines = h("div");
   const life = section("life", "Life", lines);
@@ -60,18 +62,20 @@ export function create({ get, about, argument: id, confirm, refresh, go }) {
       shown = job;
       const actions = about.may_act ? actionButtons(() => shown, { confirm, refresh, go }) : [];
       swap(head, h("div", {}, h("h1", {}, job.id), stateOf(job)), h("div", { class: "tools" }, actions));
+      summary.hidden = false;
       swap(summary, ...summarize(job, checkpoints.losses));
       life.hidden = false;
       logSection.hidden = !job.attempts;
       swap(lines, ...lifeOf(job));
       attempts.update(job);
       showRanks(job);
-      await Promise.all([showWhy(job), showMetrics(), findings.update(job), checkpoints.update(job), slowness.update(job), definition.update(job)]);
+      await Promise.all([soon(showWhy(job)), showMetrics(), findings.update(job), checkpoints.update(job), slowness.update(job), definition.update(job)]);
       swap(summary, ...summarize(job, checkpoints.losses));
     },
   };
 
   function showArray(job) {
+    summary.hidden = false;
     summary.replaceChildren(h("h2", {}, `An array of ${count(job.members.length, "job")}`),
       h("ul", {}, job.members.map((member) => h("li", {}, jobLink(member.id), " ", stateOf(member)))));
     for (const each of parts) each.hidden = true;
@@ -83,7 +87,9 @@ export function create({ get, about, argument: id, confirm, refresh, go }) {
     supposed.element.hidden = why.hidden;
     if (why.hidden) return;
     supposed.suggest(job);
-    const found = await get(`/api/why/${encodeId(id)}`);
+    if (!explained.firstChild) swap(explained, ...explanationOf(job, {}).slice(0, job.eta ? 2 : 1));
+    const found = await askWhy(id);
+    if (!found) return;
     swap(explained, ...explanationOf({ ...job, now: found.now }, found));
   }
 

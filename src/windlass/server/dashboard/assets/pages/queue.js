@@ -1,3 +1,4 @@
+import { paced, soon } from "../client.js";
 import { empty, encodeId, h, jobLink, section as partOf, stateOf, swap } from "../dom.js";
 import { explanationOf } from "../explanation.js";
 import { count, duration, gang, starts, trimmed } from "../format.js";
@@ -47,6 +48,7 @@ export function create({ get, go }) {
   const why = partOf("why", "Why it waits", explained);
   const axis = new TimeAxis();
   const axisSection = partOf("time", "Runs, expected starts and reservations", axis.element);
+  const askWhy = paced((id) => get(`/api/why/${encodeId(id)}`));
   let supposed = null;
   let axisAt = 0;
   let axisDrawn = false;
@@ -66,7 +68,8 @@ export function create({ get, go }) {
       if (!found.total) section.append(empty(parameters.size ? "No running or waiting job matches these filters." : "No job waits or runs. One is submitted by:", "windlass submit -N 2 -- python train.py"));
       const drawn = showAxis();
       if (axisDrawn) drawn.catch(() => {}); // with many jobs it takes a second, for which no change of a row waits
-      await Promise.all([showWhy(), axisDrawn ? null : drawn]);
+      const first = location.hash === "#time" ? drawn : soon(drawn);
+      await Promise.all([soon(showWhy()), axisDrawn ? null : first]);
     },
   };
 
@@ -78,23 +81,39 @@ export function create({ get, go }) {
     if (!id) return;
     parameters.set("why", id);
     store();
+    const row = table.rows.find((each) => each.id === id);
+    if (row && supposed?.of !== id) showKnown(row);
     await showWhy();
     why.scrollIntoView();
     why.querySelector("input")?.focus();
   }
 
+  // What the table knows of a job, until the scheduler has answered: far down a long queue it takes seconds.
+  function showKnown(row) {
+    if (supposed) supposed.element.hidden = true;
+    why.hidden = false;
+    const seen = expectedAt.has(row.id) ? { ...row, eta: expectedAt.get(row.id), certainty: "expected" } : row;
+    swap(explained, headOf(row.id), ...(seen.eta ? explanationOf({ ...seen, now }, {}) : explanationOf({ ...seen, now }, {}).slice(0, 1)),
+      h("p", { class: "about", role: "status" }, "The scheduler is asked what frees it …"));
+    why.scrollIntoView();
+  }
+
+  function headOf(id) {
+    const close = h("button", { type: "button", class: "small", "data-close": true, on: { click: () => { parameters.delete("why"); store(); why.hidden = true; } } }, "close");
+    return h("p", { class: "spread" }, jobLink(id), close);
+  }
+
   async function showWhy() {
     const id = parameters.get("why");
     if (!id) return;
-    const found = await get(`/api/why/${encodeId(id)}`);
+    const found = await askWhy(id);
+    if (!found || parameters.get("why") !== id) return;
     why.hidden = !found.explanation;
     if (why.hidden) return;
     if (supposed?.of !== id) supposed = Object.assign(new WhatIf(id, get), { of: id });
     supposed.suggest(found.job);
     supposed.element.hidden = false;
-    const close = h("button", { type: "button", class: "small", "data-close": true, on: { click: () => { parameters.delete("why"); store(); why.hidden = true; } } }, "close");
-    const head = h("p", { class: "spread" }, jobLink(id), close);
-    swap(explained, head, ...explanationOf({ ...found.job, now: found.now }, found));
+    swap(explained, headOf(id), ...explanationOf({ ...found.job, now: found.now }, found));
     if (explained.nextSibling !== supposed.element) { explained.nextSibling?.remove(); why.append(supposed.element); }
   }
 

@@ -25,6 +25,7 @@ export function create({ get, about }) {
   const stop = h("button", { type: "button", hidden: true, on: { click: () => change("stop", {}) } }, "Stop");
   const bar = h("progress", { max: "1", value: "0", "aria-label": "Progress of the simulation", hidden: true });
   const status = h("p", { role: "status", class: "about" });
+  const hint = h("p", { class: "empty" }, "The result is a table of the policies side by side: waits by size of gang, utilization, fairness, and charts over time.");
   const result = section("result", "Result");
   const charts = new Map();
   let timer = 0;
@@ -34,7 +35,7 @@ export function create({ get, about }) {
       "The scheduler of this cluster runs ahead of time on a copy of its nodes and queues. Nothing here changes the cluster."))),
       h("section", {}, h("h2", {}, "What if"), h("div", { class: "fields" }, h("label", {}, "Jobs", source), [...labels.values()]),
         h("p", { class: "suggestions" }, start, stop), about.may_act ? null : h("p", { class: "about" }, "Only a session of windlass ui --allow-actions starts simulations: they use a core of this machine."),
-        bar, status), result],
+        bar, status, hint), result],
     close: () => clearTimeout(timer),
     redraw: () => { for (const chart of charts.values()) chart.draw(); },
     async update() { show(await get("/api/simulation")); },
@@ -68,6 +69,7 @@ export function create({ get, about }) {
     status.textContent = state.is_running ? `${Math.round(state.progress * 100)} %` : state.error ? `It ended without a result: ${state.error}` : "";
     const text = JSON.stringify([state.asked, state.result?.heading, state.result?.figures]);
     result.hidden = !state.result;
+    hint.hidden = state.is_running || Boolean(state.result);
     if (!state.result || text === shown) return;
     shown = text;
     showResult(state.result);
