@@ -1,6 +1,6 @@
 """Takes screenshots of every page of the dashboard, of a daemon of its own with jobs of all kinds.
 
-    python tools/dashboard_screenshots.py docs/images/dashboard [--width 1280]
+    python tools/dashboard_screenshots.py docs/images/dashboard [--size 1280x800]
 
 Needs Debian's chromium. The images have a palette of 128 colours, so that they stay small in the repository.
 """
@@ -26,6 +26,7 @@ WINDLASS = Path(sys.executable).with_name("windlass")
 PAGES = {
     "overview": "/",
     "queue": "/queue?why=pretrain-6",
+    "phone-queue": "/queue",
     "nodes": "/nodes?node=a1",
     "share": "/share",
     "history": "/history",
@@ -37,10 +38,10 @@ PAGES = {
 CLUSTER = """
 topology: [block, rack]
 nodes:
-- {name: a, count: 4, gpus: 4, place: {block: b1, rack: r1}}
-- {name: b, count: 4, gpus: 4, place: {block: b1, rack: r2}}
+- {name: a, count: 4, gpus: 4, gpu_type: H100, place: {block: b1, rack: r1}}
+- {name: b, count: 4, gpus: 4, gpu_type: A100, place: {block: b1, rack: r2}}
 queues:
-- {name: default}
+- {name: default, quota: {gpu: 0}}
 - {name: lab}
 - {name: vision, parent: lab, quota: {gpu: 16}}
 - {name: speech, parent: lab, quota: {gpu: 16}}
@@ -65,12 +66,13 @@ with train.init() as run:
 ERROR = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has 3.41 GiB free."
 OVERFLOW = f"import sys; sys.exit('{ERROR}')"
 COLOURS = 128
+PHONE = (390, 844)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--width", type=int, default=1280)
+    parser.add_argument("--size", type=read_size, default=(1280, 800), metavar="WIDTHxHEIGHT")
     parser.add_argument("--only", default="", help="names of pages, separated by commas")
     arguments = parser.parse_args()
     chosen = {name: path for name, path in PAGES.items() if not arguments.only or name in arguments.only.split(",")}
@@ -80,7 +82,12 @@ def main() -> None:
         chromium() as it,
     ):
         for theme in ("light", "dark"):
-            take_all(it, chosen, arguments.folder, theme, arguments.width)
+            take_all(it, chosen, arguments.folder, theme, arguments.size)
+
+
+def read_size(text: str) -> tuple[int, int]:
+    width, height = map(int, text.split("x"))
+    return width, height
 
 
 @contextmanager
@@ -138,14 +145,16 @@ def lose_rank(job: str, after_step: int) -> None:
     os.kill(next(rank["pid"] for rank in ranks if rank["rank"] == 1), signal.SIGKILL)
 
 
-def take_all(browser: Browser, pages: dict[str, str], folder: Path, theme: str, width: int) -> None:
-    """One image of each page in one theme."""
+def take_all(browser: Browser, pages: dict[str, str], folder: Path, theme: str, size: tuple[int, int]) -> None:
+    """One image of each page in one theme. Pages with `phone-` in their name have the size of one."""
     folder.mkdir(parents=True, exist_ok=True)
     link = windlass("ui", "--no-browser", "--port", "0", "--allow-actions").strip()
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce")
+    context = browser.new_context(color_scheme=theme, reduced_motion="reduce")
     page = context.new_page()
     page.goto(link)
     for name, path in pages.items():
+        width, height = PHONE if name.startswith("phone-") else size
+        page.set_viewport_size({"width": width, "height": height})
         page.goto(link.partition("/login")[0] + path)
         page.wait_for_selector("main[data-ready]")
         if name == "simulator":

@@ -13,8 +13,9 @@ export class Findings {
   // The output of a failed attempt does not change: asked for once each.
   async update(job) {
     const attempt = job.status.failed_generation;
-    if (!attempt || attempt === this.attempt) return;
-    const found = await this.get(this.path);
+    if (!attempt || attempt === this.attempt || this.isAsking) return;
+    this.isAsking = true; // a diagnosis takes longer than the next version
+    const found = await this.get(this.path).finally(() => { this.isAsking = false; });
     this.attempt = attempt;
     this.element.hidden = !found.verdict && !found.unseen.length;
     this.element.replaceChildren(this.element.firstChild, ...(found.verdict ? this.verdict(found) : []), ...gaps(found.unseen));

@@ -27,6 +27,7 @@ export function create({ get, about, argument: id, confirm, refresh, go }) {
   const explained = h("div", { class: "explained" });
   const why = section("why", "Why it waits", explained);
   const askWhy = paced((name) => get(`/api/why/${encodeId(name)}`));
+  const askMetrics = paced((name) => get(`/api/metrics/${encodeId(name)}`));
   const supposed = new WhatIf(id, get);
   const lines = h("div");
   const life = section("life", "Life", lines);
@@ -69,8 +70,8 @@ export function create({ get, about, argument: id, confirm, refresh, go }) {
       swap(lines, ...lifeOf(job));
       attempts.update(job);
       showRanks(job);
-      await Promise.all([soon(showWhy(job)), showMetrics(), findings.update(job), checkpoints.update(job), slowness.update(job), definition.update(job)]);
-      swap(summary, ...summarize(job, checkpoints.losses));
+      const lost = checkpoints.update(job).then(() => swap(summary, ...summarize(shown, checkpoints.losses)));
+      await Promise.all([showWhy(job), showMetrics(), findings.update(job), lost, slowness.update(job), definition.update(job)].map(soon));
     },
   };
 
@@ -95,7 +96,8 @@ export function create({ get, about, argument: id, confirm, refresh, go }) {
 
   async function showMetrics() {
     let found;
-    try { found = await get(`/api/metrics/${encodeId(id)}`); } catch { return; }
+    try { found = await askMetrics(id); } catch { return; }
+    if (!found) return;
     const series = new Map(found.series.map((each) => [each.series, each]));
     const line = (each, label) => ({ label, times: each.times, values: each.values.map((row) => row[0]) });
     for (const [name, title] of CHARTS) if (series.has(name)) chart(name, title, series.get(name).unit, [line(series.get(name), title)]);
