@@ -116,6 +116,7 @@ def test_the_reason_and_the_start_of_a_waiting_job(newcomer: Newcomer):
     newcomer.reads(re.compile(r"Starts in (59 min|1 h)"), "#why")
     newcomer.reads("whole-3", "#why")
     types = newcomer.page.locator("#why").get_by_label("GPU type").get_by_role("option")
+    types.nth(1).wait_for(state="attached")
     assert types.all_inner_texts() == ["as it is (any)", "H100: 2 of 8 free"]
 
 

@@ -8,6 +8,7 @@ export class Findings {
     this.get = get;
     this.element = section("findings", "What went wrong");
     this.attempt = 0;
+    this.waiting = h("p", { class: "about", role: "status" }, "The output of the failed attempt is read for its cause …");
   }
 
   // The output of a failed attempt does not change: asked for once each.
@@ -15,6 +16,8 @@ export class Findings {
     const attempt = job.status.failed_generation;
     if (!attempt || attempt === this.attempt || this.isAsking) return;
     this.isAsking = true; // a diagnosis takes longer than the next version
+    if (!this.attempt) this.element.append(this.waiting);
+    this.element.hidden = false;
     const found = await this.get(this.path).finally(() => { this.isAsking = false; });
     this.attempt = attempt;
     this.element.hidden = !found.verdict && !found.unseen.length;
