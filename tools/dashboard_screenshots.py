@@ -161,6 +161,7 @@ def take_all(browser: Browser, pages: dict[str, str], folder: Path, theme: str, 
             page.get_by_label("Policies").fill("cluster,fifo")
             page.get_by_role("button", name="Start").click()
             page.get_by_role("region", name="Figures by policy").wait_for(timeout=60_000)
+        page.get_by_text("is read for its cause").wait_for(state="hidden", timeout=60_000)
         page.wait_for_timeout(1_500)
         take(page, folder / f"{name}-{theme}.png")
     context.close()
