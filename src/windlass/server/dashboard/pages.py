@@ -20,7 +20,7 @@ from windlass.server.dashboard.slowness import slowness
 from windlass.server.dashboard.time_axis import TimeAxis
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.service import Service
-from windlass.telemetry.frames import CLUSTER, job_scope, queue_scope
+from windlass.telemetry.frames import CLUSTER, job_scope, node_scope, queue_scope
 
 Json = dict[str, Any]
 Filters = Mapping[str, str]
@@ -64,7 +64,7 @@ class PageViews:
         if view == "course" and name:
             return partial(self._course, queue_scope(name), filters)
         if view == "node_course" and name:
-            return partial(self._course, f"node/{name}", filters)
+            return partial(self._course, node_scope(name), filters)
         of_one: dict[str, Callable[[str, Filters], Awaitable[Any]]] = {
             "job": self._job,
             "why": self._explain,
