@@ -17,7 +17,7 @@ def test_the_rank_that_others_wait_for_is_named_with_its_phase():
     assert cause["name"] == "slow.straggler"
     assert "others wait for rank 2, which waits for its samples" in cause["text"]
     assert cause["share"] > 0.5
-    assert cause["evidence"][0].startswith("rank 2 on n2: data 60%")
+    assert "data 60%" in cause["evidence"][0]
 
 
 def test_ranks_that_report_no_phases_have_no_causes():
