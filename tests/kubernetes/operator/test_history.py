@@ -22,6 +22,9 @@ from windlass.server.operator.history.entries import HistoryEntry, LogEntry, Mem
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.history.writer import RetentionLimits
 from windlass.server.operator.pod_tasks import PodTask
+from windlass.server.operator.telemetry_publisher import HistoryMark
+from windlass.server.telemetry_export.job_trace import Milestone
+from windlass.server.telemetry_export.trace_mark import JobMilestones, TraceMark
 
 NOON = 1_700_000_000_000
 DAY = 86_400_000
@@ -348,3 +351,18 @@ def test_tables_of_another_version_are_not_changed(tmp_path):
             await kept.names()
 
     assert len(run(url, ask)) <= 1
+
+
+def test_the_mark_of_exported_traces_is_the_same_for_the_next_leader(url: str):
+    mark = TraceMark(NOON * 1000)
+    mark.jobs["team/a"] = JobMilestones(attempt=2, saved=NOON, milestones=[Milestone(NOON, "checkpoint", 40)])
+
+    async def first(kept: JobHistory) -> None:
+        assert await HistoryMark(kept).load() is None
+        await HistoryMark(kept).save(TraceMark(1))
+        await HistoryMark(kept).save(mark)
+
+    async def second(kept: JobHistory) -> None:
+        assert await HistoryMark(kept).load() == mark
+
+    assert run(url, first) == run(url, second) == []

@@ -25,7 +25,7 @@ _JOB = "job/"
 _READ = ("windlass_job_attempt", "windlass_job_step", "windlass_job_checkpoint_age_seconds")
 
 
-class _Progress(msgspec.Struct):
+class JobMilestones(msgspec.Struct):
     """Knowledge of a running job: its present attempt, the newest checkpoint (ms), and milestones so far."""
 
     attempt: int = 0
@@ -38,7 +38,7 @@ class TraceMark(msgspec.Struct):
     """`after`: number of the last event whose spans are sent."""
 
     after: int
-    jobs: dict[str, _Progress] = msgspec.field(default_factory=dict)
+    jobs: dict[str, JobMilestones] = msgspec.field(default_factory=dict)
 
     def observe(self, frames: Iterable[MetricFrame]) -> bool:
         """Adds the first steps and checkpoints that frames of jobs show. Returns whether there is a new one."""
@@ -58,7 +58,7 @@ class TraceMark(msgspec.Struct):
 
     def _observe(self, frame: MetricFrame) -> bool:
         values = {name: float(vector[0]) for name, vector in frame.values.items() if name in _READ}
-        job = self.jobs.setdefault(frame.scope.removeprefix(_JOB), _Progress())
+        job = self.jobs.setdefault(frame.scope.removeprefix(_JOB), JobMilestones())
         count = len(job.milestones)
         attempt, step = int(values.get("windlass_job_attempt", 0)), int(values.get("windlass_job_step", 0))
         if attempt != job.attempt:
@@ -70,7 +70,7 @@ class TraceMark(msgspec.Struct):
         del job.milestones[:-_MAX_MILESTONES]
         return len(job.milestones) != count
 
-    def _observe_checkpoint(self, job: _Progress, now: int, values: Mapping[str, float], step: int) -> None:
+    def _observe_checkpoint(self, job: JobMilestones, now: int, values: Mapping[str, float], step: int) -> None:
         """Adds a checkpoint. The first age of an attempt may be that of its begin, so it only sets the baseline."""
         age = values.get("windlass_job_checkpoint_age_seconds")
         if age is None:
