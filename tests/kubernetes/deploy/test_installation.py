@@ -438,6 +438,8 @@ async def operator(account, log, codes):
         "0",
         "--queries-port",
         "0",
+        "--dashboard-port",
+        "0",
         "--history",
         history,
     )
