@@ -87,7 +87,10 @@ class WaitDiagnosis:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(min(_ROUND_INTERVAL_S, self._after_s))
-            await self.look(asyncio.get_running_loop().time())
+            try:
+                await self.look(asyncio.get_running_loop().time())
+            except Exception as error:  # noqa: BLE001 - one round must not end the diagnosis of all later waits
+                self._backend.on_trouble(f"a round of the diagnosis of waits: {error or type(error).__name__}")
 
     async def look(self, now: float) -> None:
         """Looks at all jobs once. `now`: seconds of a steady clock."""
@@ -160,8 +163,10 @@ class WaitDiagnosis:
 
     def _tell(self, gang: Gang, known: KnownWait) -> None:
         """Shows the verdict, if it names a cause and the job still waits for the same."""
+        found, wait = self._verdicts.get(self._text(gang, known.wait)), job_wait(gang)
+        if found is None:
+            return  # the text is redacted otherwise since its diagnosis, which the next round repeats
         known.diagnosed = known.wait.topic
-        found, wait = self._verdicts[self._text(gang, known.wait)], job_wait(gang)
         if wait is None or not known.covers(wait):
             return
         if found.rule:

@@ -90,3 +90,9 @@ def test_a_review_of_the_caller_returns_its_user_and_the_time_of_the_server() ->
     review = asyncio.run(reviews.review_self(api))
     assert (review.user.name, review.created) == ("ada", "2026-01-01T00:00:00Z")
     assert api.path == "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+def test_no_text_with_other_characters_than_ascii_is_a_token() -> None:
+    """One of them, a lone surrogate, cannot even be encoded."""
+    assert reviews.is_reviewable("eyJhbGciOi")
+    assert not any(reviews.is_reviewable(text) for text in ("", "\ud800", "té", None))

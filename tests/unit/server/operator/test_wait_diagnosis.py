@@ -261,3 +261,17 @@ def test_a_leader_that_diagnoses_nothing_withdraws_the_verdicts_of_the_last_one(
     jobs.add("other", CLAIM)
     withdraw_wait_verdicts(jobs)  # type: ignore[arg-type]
     assert jobs.shown == [("digits", "", -1)]
+
+
+def test_a_wait_whose_text_is_redacted_otherwise_during_its_diagnosis_is_diagnosed_again(jobs: Jobs) -> None:
+    """A namespace that the text names gets its first job meanwhile."""
+    jobs.add("digits", CLAIM)
+    engine, diagnose = Engine(), Engine.diagnose
+
+    async def hide_and_diagnose(request: EvidenceRequest) -> DiagnosedCause:
+        jobs.redaction.message = lambda text, _namespace: text.replace("datasets", "hidden")
+        return await diagnose(engine, request)
+
+    engine.diagnose = hide_and_diagnose  # type: ignore[method-assign]
+    look(jobs, engine, (0, as_it_is), (30, as_it_is), (32, as_it_is))
+    assert (len(engine.asked), jobs.shown) == (2, [("digits", "volume-claim", 0)])

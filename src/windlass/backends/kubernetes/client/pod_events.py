@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -13,6 +14,8 @@ from windlass.backends.kubernetes.client.resources import EVENTS, path
 
 _MAX_EVENTS = 100
 """Events that are read of one object. A pod that does not start has about ten."""
+_MAX_BYTES = 1 << 20
+"""Bytes of the answer that are read: users with the right can write Events of a megabyte each."""
 _TIMEOUT_S = 5.0
 
 
@@ -47,9 +50,20 @@ _decoder = msgspec.json.Decoder(_EventList)
 
 
 async def list_events(connection: Connection, namespace: str, uid: str) -> Sequence[PodEvent]:
-    """Returns Events about the object with this uid. Raises ApiError, Unreachable."""
+    """Returns Events about the object with this uid. Raises ApiError, Unreachable, also where they are too large."""
     params = {"fieldSelector": f"involvedObject.uid={uid}", "limit": str(_MAX_EVENTS)}
-    body = await connection.request("GET", path(EVENTS, namespace), params=params, within=_TIMEOUT_S)
+    body = bytearray()
+    try:
+        async with (
+            asyncio.timeout(_TIMEOUT_S),
+            connection.stream(path(EVENTS, namespace), params, _TIMEOUT_S) as pieces,
+        ):
+            async for piece in pieces:
+                body += piece
+                if len(body) > _MAX_BYTES:
+                    raise Unreachable(f"the Events of {uid} have more than {_MAX_BYTES >> 10} KiB and are not read")
+    except TimeoutError:
+        raise Unreachable(f"the Events of {uid} were not sent within {_TIMEOUT_S:g} s") from None
     try:
         return _decoder.decode(body).items or ()
     except (msgspec.DecodeError, RecursionError) as error:

@@ -90,8 +90,8 @@ def account_namespace(user: str) -> str:
 
 
 def is_reviewable(token: object) -> TypeGuard[str]:
-    """Tells whether a value can be a token at all."""
-    return isinstance(token, str) and 0 < len(token) <= _MAX_TOKEN_CHARS
+    """Tells whether a value can be a token at all: ASCII text, as a header of HTTP carries it (RFC 6750)."""
+    return isinstance(token, str) and 0 < len(token) <= _MAX_TOKEN_CHARS and token.isascii()
 
 
 async def review_token(

@@ -31,6 +31,8 @@ _PASSED = {
 }
 """Topics that are over by the reason of a later Event: a kubelet mounts, makes the sandbox, then pulls images."""
 _MAX_LINES = 4
+_MAX_MESSAGE = 1024
+"""Characters of an Event's message that are kept; the API server cuts none of those that are written by API."""
 
 
 class EventObstacle(NamedTuple):
@@ -48,7 +50,7 @@ def find_obstacle(attempt: int, about: str, events: Sequence[PodEvent]) -> Event
     for event in sorted(events, key=_order, reverse=True):
         found = _TOPICS.get(event.reason, "") if event.type == "Warning" else ""
         passed |= _PASSED.get(event.reason, frozenset())
-        line = f"{event.reason}: {' '.join(event.message.split())}"
+        line = f"{event.reason}: {' '.join(event.message[:_MAX_MESSAGE].split())}"
         if found and found not in passed and found == (topic or found) and line not in lines:
             topic = found
             lines.append(line)

@@ -57,7 +57,8 @@ class LiveLogs:
         uid = pod.metadata.uid
         if uid not in self._kept:
             async with self._turns:
-                self._kept[uid] = parse_lines(await self._read(pod))
+                if uid not in self._kept:  # another page has waited for its turn with the same pod
+                    self._kept[uid] = parse_lines(await self._read(pod))
         return self._kept[uid]
 
     async def _read(self, pod: Pod) -> bytes:
