@@ -37,7 +37,7 @@ def diagnose_logs(paths: Sequence[str], *, show_secrets: bool) -> Diagnosis:
         raise UsageError(str(error)) from error
     hang = read_hang_evidence(Path(file.name) for file in files if file.name != STANDARD_INPUT)
     logs = [file for file in files if Path(file.name) not in hang.paths]
-    total = sum(Path(log.name).stat().st_size for log in logs if Path(log.name).exists())
+    total = sum(log.size for log in logs)
     evidence = Evidence(logs, facts=hang.facts)
     found = diagnose_with_progress(evidence, show_secrets=show_secrets, total=total)
     diagnosis = replace(found, unseen=[*found.unseen, *hang.gaps])

@@ -100,8 +100,7 @@ class WaitDiagnosis:
         self._note_waits(now)
         # 3. verdicts that are known already, for any number of jobs
         for gang, known in [*self._due(now)]:
-            if self._text(gang, known.wait) in self._verdicts:
-                self._tell(gang, known)
+            self._tell(gang, known)
         # 4. a diagnosis of the wait that has lasted longest
         for gang, known in sorted(self._due(now), key=lambda each: each[1].since)[:1]:
             if await self._is_diagnosed(gang, known.wait):
@@ -162,10 +161,10 @@ class WaitDiagnosis:
         return self._backend.redaction.message(wait.text, gang.reference.namespace)
 
     def _tell(self, gang: Gang, known: KnownWait) -> None:
-        """Shows the verdict, if it names a cause and the job still waits for the same."""
+        """Shows the verdict, if one is known, names a cause, and the job still waits for the same."""
         found, wait = self._verdicts.get(self._text(gang, known.wait)), job_wait(gang)
         if found is None:
-            return  # the text is redacted otherwise since its diagnosis, which the next round repeats
+            return  # also where the text is redacted otherwise since its diagnosis, which the next round repeats
         known.diagnosed = known.wait.topic
         if wait is None or not known.covers(wait):
             return

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Self, TypeAlias, TypeVar
 
 import orjson
@@ -298,6 +298,18 @@ async def find_object(
         if error.is_missing:
             return None
         raise
+
+
+@asynccontextmanager
+async def stream_within(
+    connection: Connection, path: str, params: Mapping[str, str], within: float, about: str
+) -> AsyncIterator[AsyncIterator[bytes]]:
+    """Streams a body that ends within some seconds. Raises Unreachable, with `about` as its subject, if not."""
+    try:
+        async with asyncio.timeout(within), connection.stream(path, params, within) as pieces:
+            yield pieces
+    except TimeoutError:
+        raise Unreachable(f"{about} was not sent within {within:g} s") from None
 
 
 async def list_if_served(connection: Connection, resource: Resource, namespace: str | None = None) -> Objects:

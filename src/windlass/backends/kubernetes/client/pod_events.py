@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 import msgspec
 
 from windlass.backends.kubernetes.client.api_errors import Unreachable
-from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.connection import Connection, stream_within
 from windlass.backends.kubernetes.client.objects import ApiStruct
 from windlass.backends.kubernetes.client.resources import EVENTS, path
 
@@ -53,17 +52,12 @@ async def list_events(connection: Connection, namespace: str, uid: str) -> Seque
     """Returns Events about the object with this uid. Raises ApiError, Unreachable, also where they are too large."""
     params = {"fieldSelector": f"involvedObject.uid={uid}", "limit": str(_MAX_EVENTS)}
     body = bytearray()
-    try:
-        async with (
-            asyncio.timeout(_TIMEOUT_S),
-            connection.stream(path(EVENTS, namespace), params, _TIMEOUT_S) as pieces,
-        ):
-            async for piece in pieces:
-                body += piece
-                if len(body) > _MAX_BYTES:
-                    raise Unreachable(f"the Events of {uid} have more than {_MAX_BYTES >> 10} KiB and are not read")
-    except TimeoutError:
-        raise Unreachable(f"the Events of {uid} were not sent within {_TIMEOUT_S:g} s") from None
+    about = f"the list of Events of {uid}"
+    async with stream_within(connection, path(EVENTS, namespace), params, _TIMEOUT_S, about) as pieces:
+        async for piece in pieces:
+            body += piece
+            if len(body) > _MAX_BYTES:
+                raise Unreachable(f"{about} has more than {_MAX_BYTES >> 10} KiB and is not read")
     try:
         return _decoder.decode(body).items or ()
     except (msgspec.DecodeError, RecursionError) as error:

@@ -5,12 +5,10 @@ The API counts the end in lines: its limit of bytes counts from the start.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from windlass.backends.kubernetes.client.api_errors import Unreachable
-from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.connection import Connection, stream_within
 from windlass.backends.kubernetes.client.resources import PODS, path
 
 
@@ -31,17 +29,12 @@ async def read_log_start(
     """Returns the lines that end within the first `max_bytes` of a log. Raises ApiError, Unreachable."""
     limits = {**params, "limitBytes": str(max_bytes)}
     kept = bytearray()
-    try:
-        async with (
-            asyncio.timeout(within),
-            connection.stream(path(PODS, namespace, pod, "log"), limits, within) as pieces,
-        ):
-            async for piece in pieces:
-                kept += piece
-                if len(kept) >= max_bytes:
-                    break
-    except TimeoutError:
-        raise Unreachable(f"the log of pod {pod} was not sent within {within:g} s") from None
+    url, about = path(PODS, namespace, pod, "log"), f"the log of pod {pod}"
+    async with stream_within(connection, url, limits, within, about) as pieces:
+        async for piece in pieces:
+            kept += piece
+            if len(kept) >= max_bytes:
+                break
     is_all = len(kept) < max_bytes
     whole = len(kept) if is_all else (kept.rfind(b"\n", 0, max_bytes) + 1 or max_bytes)
     return LogStart(kept[:whole].decode("utf-8", "replace"), is_all)
@@ -52,15 +45,10 @@ async def read_log_end(
 ) -> bytes:
     """Returns at most the last `max_bytes` of the lines that `params` select. Raises ApiError, Unreachable."""
     kept = bytearray()
-    try:
-        async with (
-            asyncio.timeout(within),
-            connection.stream(path(PODS, namespace, pod, "log"), dict(params), within) as pieces,
-        ):
-            async for piece in pieces:
-                kept += piece
-                if len(kept) > 2 * max_bytes:
-                    del kept[:-max_bytes]
-    except TimeoutError:
-        raise Unreachable(f"the log of pod {pod} was not sent within {within:g} s") from None
+    url, about = path(PODS, namespace, pod, "log"), f"the log of pod {pod}"
+    async with stream_within(connection, url, dict(params), within, about) as pieces:
+        async for piece in pieces:
+            kept += piece
+            if len(kept) > 2 * max_bytes:
+                del kept[:-max_bytes]
     return bytes(kept[-max_bytes:])
