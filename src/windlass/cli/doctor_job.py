@@ -30,18 +30,22 @@ class JobSelection(NamedTuple):
     attempt: int | None
 
 
-def diagnose_job(job: JobSelection, *, show_secrets: bool) -> Diagnosis:
-    """Returns the diagnosis of an attempt of a job, or of why it waits. Raises UsageError, ApiError."""
+def diagnose_job(job: JobSelection, *, show_secrets: bool, has_failed: bool) -> Diagnosis:
+    """Returns the diagnosis of an attempt of a job, or of why it waits. Raises UsageError, ApiError.
+
+    `has_failed`: whether the user says that a job that runs stands still.
+    """
     with ProgressBar(job.name, no_color=False, terminal_only=True) as show:
-        request = _collect(job, show)
+        request, is_over = _collect(job, show)
         show(2 / _STEPS, 2, _STEPS, "reading flight recorders and status files")
         evidence, gaps, _ = read_evidence(request)
+    evidence = replace(evidence, has_failed=has_failed or is_over)
     found = diagnose_with_progress(evidence, show_secrets=show_secrets)
-    return Diagnosis(found.verdict, [*gaps, *found.unseen])
+    return replace(found, unseen=[*gaps, *found.unseen])
 
 
-def _collect(job: JobSelection, show: ProgressBar) -> EvidenceRequest:
-    """Returns what is to be read of an attempt. Raises UsageError, ApiError."""
+def _collect(job: JobSelection, show: ProgressBar) -> tuple[EvidenceRequest, bool]:
+    """Returns what is to be read of an attempt, and whether it has failed. Raises UsageError, ApiError."""
     show(0.0, 0, _STEPS, "reading the state of the job")
     details = _details(job)
     if "members" in details:
@@ -50,12 +54,12 @@ def _collect(job: JobSelection, show: ProgressBar) -> EvidenceRequest:
     if job.attempt is not None and job.attempt > newest:
         raise UsageError(f"{details['id']} has no attempt {job.attempt}\nthe number of its attempts is {newest}")
     if details["phase"] == "Queued" and job.attempt is None:
-        return _reason_for_waiting(details)
+        return _reason_for_waiting(details), False
     show(1 / _STEPS, 1, _STEPS, "finding the logs of its ranks")
     request = _evidence(job, details, job.attempt or newest)
     if details["phase"] == "Created":  # it cannot queue yet
-        return replace(request, texts=[*request.texts, *_reason_for_waiting(details).texts])
-    return request
+        request = replace(request, texts=[*request.texts, *_reason_for_waiting(details).texts])
+    return request, details["phase"] == "Failed" or (job.attempt or newest) < newest
 
 
 def _details(job: JobSelection) -> Json:

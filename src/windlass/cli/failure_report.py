@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 _COLOURS = {"verdict": "1;31", "label": "1", "quiet": "2"}
 
 
-def diagnose_logs(paths: Sequence[str], *, show_secrets: bool) -> Diagnosis:
-    """The diagnosis of files, folders or standard input. Raises UsageError where no log can be read."""
+def diagnose_logs(paths: Sequence[str], *, show_secrets: bool, has_failed: bool) -> Diagnosis:
+    """The diagnosis of files, folders or standard input. Raises UsageError where no log can be read.
+
+    `has_failed`: whether the user says that the job failed or stands still.
+    """
     try:
         files = find_logs(paths)
     except NoSuchLogError as error:
@@ -38,7 +41,7 @@ def diagnose_logs(paths: Sequence[str], *, show_secrets: bool) -> Diagnosis:
     hang = read_hang_evidence(Path(file.name) for file in files if file.name != STANDARD_INPUT)
     logs = [file for file in files if Path(file.name) not in hang.paths]
     total = sum(log.size for log in logs)
-    evidence = Evidence(logs, facts=hang.facts)
+    evidence = Evidence(logs, facts=hang.facts, has_failed=has_failed)
     found = diagnose_with_progress(evidence, show_secrets=show_secrets, total=total)
     diagnosis = replace(found, unseen=[*found.unseen, *hang.gaps])
     if not files or (diagnosis.verdict is None and len(diagnosis.unseen) >= len(files)):

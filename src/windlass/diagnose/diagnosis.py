@@ -90,3 +90,5 @@ class Diagnosis:
     verdict: RootCause | None
     unseen: Sequence[str] = ()
     """Gaps of the evidence: ranks without a log, truncated files, lines that are too long."""
+    notes: Sequence[str] = ()
+    """What the logs show beside a verdict or without one, and what would allow a verdict."""

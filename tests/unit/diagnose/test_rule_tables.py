@@ -24,7 +24,7 @@ REQUIRED = {
     "id", "cause", "verdict", "signatures", "role", "scope", "certainty", "retry", "why", "fix", "source", "matches",
     "passes",
 }  # fmt: skip
-OPTIONAL = {"all", "at_end", "requires", "absent", "beats", "ends", "command", "decide"}
+OPTIONAL = {"all", "at_end", "requires", "absent", "beats", "ends", "command", "decide", "others"}
 ENGINE_NAMES = {"rank", "node"}
 CERTAINTY = ("possible", "likely", "certain")
 GENERIC = {"python-exception", "python-runtime-error"}  # they take every exception that no surer rule takes
@@ -58,6 +58,13 @@ def test_a_rule_has_all_fields_and_no_others(rule: dict[str, Any]) -> None:
     assert rule["cause"] in KNOWN_CAUSES
     assert rule["source"].startswith("https://")
     assert all(rule[field] and isinstance(rule[field], str) for field in ("verdict", "why", "fix"))
+
+
+@each_rule
+def test_each_other_cause_of_a_message_is_known_and_has_what_decides(rule: dict[str, Any]) -> None:
+    for other in rule.get("others", []):
+        assert set(other) == {"cause", "text", "decide"}
+        assert other["cause"] in KNOWN_CAUSES - {rule["cause"]}
 
 
 @each_rule

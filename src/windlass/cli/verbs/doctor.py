@@ -79,6 +79,9 @@ def logs(
     show_secrets: Annotated[
         bool, typer.Option("--show-secrets", help="Print tokens, keys and passwords of the logs as they are.")
     ] = False,
+    has_failed: Annotated[
+        bool, typer.Option("--failed", help="The job has failed or stands still: the place where a log ends counts.")
+    ] = False,
     on: OnOption = "",
     namespace: JobNamespaceOption = "",
     state: StateOption = None,
@@ -96,8 +99,8 @@ def logs(
         from windlass.cli.doctor_job import JobSelection, diagnose_job  # noqa: PLC0415
 
         job = JobSelection(words[0], on, namespace, state, attempt)
-        return print_diagnosis(diagnose_job(job, show_secrets=show_secrets), output)
-    return print_diagnosis(diagnose_logs(words, show_secrets=show_secrets), output)
+        return print_diagnosis(diagnose_job(job, show_secrets=show_secrets, has_failed=has_failed), output)
+    return print_diagnosis(diagnose_logs(words, show_secrets=show_secrets, has_failed=has_failed), output)
 
 
 @doctor.command("cluster", short_help="Check the cluster: nodes, device plugins, scheduler, queues, stuck pods")

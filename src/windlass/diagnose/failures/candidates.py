@@ -20,6 +20,7 @@ _WEAKER = {
 }
 _ENDED_WELL = frozenset({"job-completed", "program-completed", "training-completed"})
 """Hints that state a good end: of the job, or of the program of one log."""
+_HANGS = "log-says-it-hangs"
 _BARE_END = "exit-status"
 """Rule of an exit code without a message."""
 _GENERIC = frozenset({"python-exception", "python-runtime-error", "nccl-socket-warning"})
@@ -69,6 +70,7 @@ def find_candidates(
     explained = _explained_lines(facts, rules)
     ends = [fact for fact, _ in facts if fact.rule in _ENDED_WELL and not has_failed]
     recoveries = [fact for fact, _ in facts if rules[fact.rule].ends]
+    is_stopped = has_failed or _HANGS in present
     has_reasons = _have_reasons([fact for fact, _ in facts])
     by_rule: dict[str, list[tuple[Fact, int]]] = defaultdict(list)
     for fact, signature in facts:
@@ -84,7 +86,7 @@ def find_candidates(
             or rule.cause == _HEALTHY
             or not rule.requires <= present
             or rule.absent & present
-            or (rule.at_end and not any(_is_last_line(id, log) for log in logs))
+            or (rule.at_end and not (is_stopped and any(is_last_line(id, log) for log in logs)))
             or (id == _BARE_END and has_reasons)
         ):
             continue
@@ -107,7 +109,7 @@ def _have_reasons(facts: Sequence[Fact]) -> bool:
     return bool(ended) and ended <= reporters
 
 
-def _is_last_line(rule: str, log: LogFindings) -> bool:
+def is_last_line(rule: str, log: LogFindings) -> bool:
     """Whether the last line of a log that is not empty fires the rule."""
     return any(id == rule and line == log.last_line for (id, _), line in log.repeats.items())
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from windlass.diagnose.diagnosis import Diagnosis
 from windlass.diagnose.failures.candidate_order import rank_candidates
-from windlass.diagnose.failures.candidates import find_candidates
+from windlass.diagnose.failures.candidates import find_candidates, is_last_line
 from windlass.diagnose.failures.clock_offsets import aligned_facts
 from windlass.diagnose.failures.collective_names import with_collectives
 from windlass.diagnose.failures.evidence import Evidence, LogSource
-from windlass.diagnose.failures.failure_rules import load_rules
+from windlass.diagnose.failures.failure_rules import FailureRule, load_rules
 from windlass.diagnose.failures.log_scan import LogFindings
 from windlass.diagnose.failures.parallel_scan import scan_logs
 from windlass.diagnose.failures.rank_comparison import compare_ranks
@@ -36,7 +36,7 @@ def diagnose(
     comparison = compare_ranks([fact for fact, _ in facts], logs, evidence.expected_ranks)
     # 5. Describe the best candidate, and name what the evidence lacks.
     if not ranked:
-        return Diagnosis(None, _unseen(logs, evidence))
+        return Diagnosis(None, _unseen(logs, evidence), _silent_ends(logs, rules))
     verdict = build_verdict(ranked, comparison, show_secrets=show_secrets)
     return Diagnosis(verdict, _unseen(logs, evidence))
 
@@ -46,6 +46,15 @@ def latest_attempt(sources: Sequence[LogSource]) -> list[LogSource]:
     attempts = [label_source(source).attempt for source in sources]
     latest = max((attempt for attempt in attempts if attempt is not None), default=None)
     return [source for source, attempt in zip(sources, attempts, strict=True) if attempt in (None, latest)]
+
+
+def _silent_ends(logs: Sequence[LogFindings], rules: Mapping[str, FailureRule]) -> list[str]:
+    """Logs that end where a job that starts and one that hangs print the same."""
+    return [
+        f"{log.source.name} ends in the set-up of NCCL. If the job stands still there, or has failed, add --failed"
+        for log in logs
+        if any(rule.at_end and is_last_line(rule.id, log) for rule in rules.values())
+    ]
 
 
 def _gaps(log: LogFindings) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from windlass.diagnose.diagnosis import Advice, CauseScope, Certainty
+from windlass.diagnose.diagnosis import Advice, CauseScope, Certainty, OtherCause
 
 TIMEOUTS = frozenset(
     {
@@ -56,12 +56,14 @@ class FailureRule:
     needs_all: bool
     """Whether every signature must fire in one log."""
     at_end: bool
-    """Whether it must fire on the last line of a log, after which nothing follows."""
+    """Whether it must fire on the last line of a log, after which nothing follows, of a job that failed or hangs."""
     requires: frozenset[str]
     absent: frozenset[str]
     beats: frozenset[str]
     ends: frozenset[str]
     """Rules whose messages this line ends: what they report is over where it follows them in a log."""
+    others: Sequence[OtherCause]
+    """Other causes that print the same message, each with the observation that decides."""
 
 
 @cache
@@ -101,4 +103,5 @@ def _rule(entry: Mapping[str, Any]) -> FailureRule:
         absent=frozenset(entry.get("absent", ())),
         beats=frozenset(entry.get("beats", ())),
         ends=frozenset(entry.get("ends", ())),
+        others=tuple(OtherCause(entry["id"], **other) for other in entry.get("others", ())),
     )

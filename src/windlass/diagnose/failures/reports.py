@@ -30,6 +30,7 @@ def text_report(diagnosis: Diagnosis, paint: Paint = without_colours) -> str:
     """The report as lines. `paint` adds colours: styles are `verdict`, `label` and `quiet`."""
     verdict = diagnosis.verdict
     lines = [_NOTHING] if verdict is None else _verdict_lines(verdict, paint)
+    lines += _titled("note", diagnosis.notes, paint)
     lines += _titled("not seen", diagnosis.unseen, paint)
     return "\n".join(lines)
 
@@ -43,7 +44,7 @@ def markdown_report(diagnosis: Diagnosis) -> str:
     """The report for an issue or a chat: the verdict, a table, and the evidence as quoted text."""
     verdict = diagnosis.verdict
     if verdict is None:
-        return "\n".join([f"**{_NOTHING}**", *_list("Not seen", diagnosis.unseen)])
+        return "\n".join([f"**{_NOTHING}**", *_list("Note", diagnosis.notes), *_list("Not seen", diagnosis.unseen)])
     rows = [(name, _cell(text)) for name, text in _fields(verdict)]
     fence = "`" * max(3, 1 + max((_longest_fence(line.text) for line in verdict.evidence), default=0))
     return "\n".join(

@@ -119,21 +119,23 @@ def _without_copies(facts: Sequence[Fact]) -> list[Fact]:
 def _alternatives(
     best: CauseCandidate, ranked: Sequence[CauseCandidate], mask: Callable[[str], str]
 ) -> list[OtherCause]:
-    """Other causes that are not explained by the verdict."""
+    """Other causes that are not explained by the verdict, then those that print the same message."""
     beaten = beaten_rules(ranked)
     others = [each for each in causes_of(ranked[1:]).values() if each.rule.cause != best.rule.cause]
     kept = [each for each in others if each.rule.role is RuleRole.ROOT and each.rule.id not in beaten]
     if best.certainty is Certainty.CERTAIN:
         kept = [each for each in kept if each.rule.id not in _END_ONLY]
-    return [
+    found = [
         OtherCause(
             each.rule.id,
             each.rule.cause,
             _text(each.rule, each.first, mask),
             each.rule.decide or f"{each.first.evidence.source}:{each.first.evidence.line} and the lines around it",
         )
-        for each in kept[:MOST_ALTERNATIVES]
+        for each in kept
     ]
+    named = {best.rule.cause, *(other.cause for other in found)}
+    return [*found, *(other for other in best.rule.others if other.cause not in named)][:MOST_ALTERNATIVES]
 
 
 def _shortened(verdict: RootCause) -> RootCause:
