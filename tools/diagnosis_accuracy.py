@@ -91,6 +91,12 @@ def changed_line(line: str, choose: random.Random) -> str:
     return re.sub(r'^(\w*(?:Error|Exception): .*?)"([^"]*)"', r"\1'\2'", line)
 
 
+def wrapped(text: str, width: int) -> str:
+    """The text as it is copied from a terminal of this width: longer lines go on in the next one."""
+    lines = (line[start : start + width] for line in text.split("\n") for start in range(0, len(line) or 1, width))
+    return "\n".join(lines)
+
+
 def table(found: list[Result]) -> list[tuple[str, int, int, int]]:
     """Rows of category, cases, right and confidently wrong, with a last row of all."""
     groups: dict[str, list[Result]] = defaultdict(list)
@@ -109,8 +115,12 @@ def main() -> None:
     parser.add_argument("half", choices=["tuning", "kept"])
     parser.add_argument("--changed", action="store_true", help="as another version, machine or launcher would print it")
     parser.add_argument("--name-misses", action="store_true", help="with kept: also print the ids of misses")
+    parser.add_argument("--wrapped", type=int, metavar="COLUMNS", help="as copied from a terminal of this width")
     options = parser.parse_args()
-    found = results(options.half, changed if options.changed else str)
+    change = changed if options.changed else str
+    if options.wrapped:
+        change = partial(wrapped, width=options.wrapped)
+    found = results(options.half, change)
     for name, cases, right, wrong in table(found):
         print(f"{name:12} {cases:4} cases {right:4} right {100 * right / cases:5.1f} %  {wrong} confidently wrong")
     for miss in (each for each in found if not each.is_right):

@@ -30,7 +30,7 @@ class JobSelection(NamedTuple):
     attempt: int | None
 
 
-def diagnose_job(job: JobSelection, *, show_secrets: bool, has_failed: bool) -> Diagnosis:
+def diagnose_job(job: JobSelection, *, show_secrets: bool, has_failed: bool = False) -> Diagnosis:
     """Returns the diagnosis of an attempt of a job, or of why it waits. Raises UsageError, ApiError.
 
     `has_failed`: whether the user says that a job that runs stands still.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _COLOURS = {"verdict": "1;31", "label": "1", "quiet": "2"}
 
 
-def diagnose_logs(paths: Sequence[str], *, show_secrets: bool, has_failed: bool) -> Diagnosis:
+def diagnose_logs(paths: Sequence[str], *, show_secrets: bool, has_failed: bool = False) -> Diagnosis:
     """The diagnosis of files, folders or standard input. Raises UsageError where no log can be read.
 
     `has_failed`: whether the user says that the job failed or stands still.

@@ -15,6 +15,7 @@ from windlass.diagnose.failures.log_blocks import LogBlock, LogGaps, read_blocks
 from windlass.diagnose.failures.progress_lines import progress_lines
 from windlass.diagnose.failures.signatures import SignatureMatch, every_signature
 from windlass.diagnose.failures.source_labels import label_source
+from windlass.diagnose.failures.wrapped_lines import unwrap
 
 _PART_BYTES = 1 << 13
 """Size of the parts of a block in which a match is looked for before single lines are matched."""
@@ -171,7 +172,7 @@ def scan_log(source: LogSource, report_bytes: Callable[[int], object] = int) -> 
     found, last, block = scan.found, b"", None
     try:
         with source.open() as stream:
-            for block in read_blocks(stream, found.gaps):
+            for block in unwrap(read_blocks(stream, found.gaps)):
                 scan.scan_block(block)
                 if block.first_line == 1 and not last:
                     _note_opening(found, block)
