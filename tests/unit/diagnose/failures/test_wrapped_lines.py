@@ -16,7 +16,7 @@ LOG = """\
 [rank1]: Traceback (most recent call last):
 [rank1]:   File "/opt/env/lib/python3.11/site-packages/torch/nn/modules/module.py", line 1773, in _wrapped_call_impl
 [rank1]:     return self._call_impl(*args, **kwargs)
-[rank1]: torch.OutOfMemoryError: The first allocation of this step failed in this process. CUDA out of memory. Free 1 GiB.
+[rank1]: torch.OutOfMemoryError: The first allocation of this step failed in this process. CUDA out of memory.
 """
 
 

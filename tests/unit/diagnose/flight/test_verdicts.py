@@ -167,4 +167,4 @@ def test_doctor_finds_the_dumps_among_the_files_of_a_folder(tmp_path: Path) -> N
 
 def test_dumps_of_a_job_that_runs_are_no_verdict(tmp_path: Path) -> None:
     write_dumps(tmp_path, dict.fromkeys(WORLD, DONE))
-    assert diagnose_logs([str(tmp_path)], show_secrets=False) == Diagnosis(None, [])
+    assert diagnose_logs([str(tmp_path)], show_secrets=False) == Diagnosis(None, [], [])
