@@ -91,4 +91,4 @@ class Diagnosis:
     unseen: Sequence[str] = ()
     """Gaps of the evidence: ranks without a log, truncated files, lines that are too long."""
     notes: Sequence[str] = ()
-    """What the logs show beside a verdict or without one, and what would allow a verdict."""
+    """Sentences on logs without a verdict, and on what would allow one."""
