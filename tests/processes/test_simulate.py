@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from terminal import terminal
 
 import strays
+from windlass.backends.simulator.study.parallel_runs import Advance, run_in_parallel
 
 WINDLASS = Path(sys.executable).with_name("windlass")
 DRAWN = ("--synthetic", "jobs=60 load=1.1", "--cluster", "4x8", "--policy", "fifo,sjf", "--seeds", "2")
@@ -62,6 +64,29 @@ def test_an_interrupt_ends_all_runs_and_writes_nothing(tmp_path: Path, number: i
     assert output == "windlass: interrupted; nothing was written\n"
     assert not [pid for pid in runs if alive(pid)]
     assert not (tmp_path / "out").exists()
+
+
+class SignalsAtItsEnd:
+    """An object whose destructor is interrupted: an exception that a signal handler raises there is lost."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_within_a_destructor_ends_the_runs():
+    objects = [SignalsAtItsEnd()]
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        run_in_parallel([endless, endless], 2, lambda _done, _ended: objects.clear())
+    assert not children_of(os.getpid())
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def endless(advance: Advance) -> None:
+    for count in itertools.count():
+        time.sleep(0.02)
+        advance(count)
 
 
 def test_a_terminal_shows_the_progress_of_a_long_simulation(state: Path, tmp_path: Path):

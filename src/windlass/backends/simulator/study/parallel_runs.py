@@ -6,7 +6,8 @@ import multiprocessing
 import os
 import signal
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -30,10 +31,10 @@ _FORK = multiprocessing.get_context("fork")
 
 
 def run_in_parallel(tasks: Sequence[Task[Result]], processes: int, on_progress: ProgressCallback) -> list[Result]:
-    """Returns the tasks' results, in order. Calls `on_progress` while they run.
+    """Returns the tasks' results, in order. Calls `on_progress` while they run. Belongs in the main thread.
 
-    A single task, or a single process, runs in this process. Raises the error of the first task that fails; no
-    process outlives the call.
+    A single task, or a single process, runs in this process. Raises the error of the first task that fails, and
+    KeyboardInterrupt after SIGINT and SIGTERM; no process outlives the call.
     """
     if min(processes, len(tasks)) <= 1:
         return _one_by_one(tasks, on_progress)
@@ -74,30 +75,28 @@ class _ParallelRuns(Generic[Result]):
         self._results: dict[int, Result] = {}
 
     def all(self, processes: int) -> list[Result]:
-        try:
-            while self._waiting or self._running:
-                while self._waiting and len(self._running) < processes:
-                    self._start(self._waiting.pop())
-                for pipe in wait(list(self._running), _POLL_INTERVAL_S):
-                    self._end(pipe)
-                self._on_progress(self._done, len(self._results))
-        finally:
-            for _, process in self._running.values():
-                process.kill()
-            for _, process in self._running.values():
-                process.join()
+        with _recorded_interrupts() as interrupts:
+            try:
+                while not interrupts and (self._waiting or self._running):
+                    while self._waiting and len(self._running) < processes:
+                        self._start(self._waiting.pop())
+                    for pipe in wait(list(self._running), _POLL_INTERVAL_S):
+                        self._end(pipe)
+                    self._on_progress(self._done, len(self._results))
+            finally:
+                for _, process in self._running.values():
+                    process.kill()
+                for _, process in self._running.values():
+                    process.join()
+        if interrupts:
+            raise KeyboardInterrupt
         return [self._results[number] for number in range(len(self._tasks))]
 
     def _start(self, number: int) -> None:
-        """Starts a process with signals blocked until it is recorded, so that it cannot outlive the call."""
         receiver, sender = _FORK.Pipe(duplex=False)
         process = _FORK.Process(target=_carry_out, args=(self._tasks[number], number, self._done, sender), daemon=True)
-        previous = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTIONS)
-        try:
-            process.start()
-            self._running[receiver] = number, process
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, previous)
+        process.start()
+        self._running[receiver] = number, process
         sender.close()
 
     def _end(self, pipe: Any) -> None:
@@ -115,11 +114,26 @@ class _ParallelRuns(Generic[Result]):
         self._results[number] = answer
 
 
+@contextmanager
+def _recorded_interrupts() -> Iterator[list[int]]:
+    """Yields a list of the SIGINT and SIGTERM that come in the block.
+
+    A KeyboardInterrupt that a signal handler raises while a destructor runs is printed and lost, so that the program
+    would go on. Source: https://docs.python.org/3/library/signal.html#note-on-signal-handlers-and-exceptions
+    """
+    received: list[int] = []
+    previous = {number: signal.signal(number, lambda each, _frame: received.append(each)) for number in _INTERRUPTIONS}
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
 def _carry_out(task: Task[Any], number: int, done: Any, pipe: Connection) -> None:
     """Runs a task in a process of its own. Ignores SIGINT: the parent handles it and ends this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTIONS)
     started_by = os.getppid()
 
     def advance(count: int) -> None:
