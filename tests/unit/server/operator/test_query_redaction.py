@@ -1,4 +1,4 @@
-"""Removal of other namespaces' jobs from answers, and the cache of reviews."""
+"""Removal of other namespaces' jobs from answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.backends.kubernetes.status.redaction import HIDDEN, named_namespaces, redact
-from windlass.server.operator.queries.expiring_cache import ExpiringCache
 
 KNOWN = {"team-a", "team-b", "default"}
 
@@ -57,15 +56,3 @@ def test_no_id_of_a_hidden_namespace_is_left(namespace, name, before, after):
     text = f"{before}{namespace}/{name}{after}"
     assert named_namespaces(text, {namespace}) == {namespace}
     assert redact(text, {namespace}) == f"{before}{HIDDEN}{after}"
-
-
-def test_a_cache_is_bounded_and_forgets(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr("windlass.server.operator.queries.expiring_cache.time.monotonic", lambda: now[0])
-    cache = ExpiringCache[int, str](2, 10)
-    for key in (1, 2, 3):
-        cache[key] = str(key)
-    assert [key in cache for key in (1, 2, 3)] == [False, True, True]
-    assert cache[3] == "3"
-    now[0] = 11
-    assert 3 not in cache

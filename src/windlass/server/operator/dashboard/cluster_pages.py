@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -19,6 +19,7 @@ from windlass.server.job_filter import is_in_namespace
 from windlass.server.operator.dashboard.object_actions import ObjectActions
 from windlass.server.operator.dashboard.user_sessions import UserSession
 from windlass.server.operator.queries.authorization import Authorizer, query_right
+from windlass.server.operator.queries.fair_turns import FairTurns, limit_key
 
 Json = dict[str, Any]
 _OF_ROWS = ("overview", "queue", "time_axis", "history")
@@ -54,11 +55,21 @@ _MEASURED = ("course", "node_course", "metrics")
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerTurns:
+    """Limits of answers at once: for all users, and for one. Logs and changes wait for the network, views do not."""
+
+    views: FairTurns = field(default_factory=partial(FairTurns, 4, 2))
+    """Users cannot take all threads from the controller."""
+    logs: FairTurns = field(default_factory=partial(FairTurns, 8, 2))
+    actions: FairTurns = field(default_factory=partial(FairTurns, 8, 2))
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterPages:
     """The interface `app.Pages` for one user. A view without an entry in the tables of rights is not shown.
 
     `hidden`: known namespaces that the user may not see; `term`: key of the leadership term, whose versions are its
-    own; `turns`: limit of answers computed at once; `is_unchanged`: whether session and rights are still the same.
+    own; `turns`: limits of answers at once; `is_unchanged`: whether session and rights are still the same.
     """
 
     session: UserSession
@@ -67,7 +78,7 @@ class ClusterPages:
     authorizer: Authorizer
     actions: ObjectActions
     term: str
-    turns: asyncio.Semaphore
+    turns: AnswerTurns
     is_unchanged: Callable[[], Awaitable[bool]]
 
     @property
@@ -103,12 +114,12 @@ class ClusterPages:
             return None
         produce = _find_no_series if view in _MEASURED else self.views.find(view, name, _bounded(filters))
         of_job = name if view in _OF_JOB else ""
-        return None if produce is None else partial(self._answer, of_job, produce)
+        return None if produce is None else partial(self._answer, self.turns.views, of_job, produce)
 
     async def log(self, name: str, filters: Filters) -> Json:
         """A piece of a job's output."""
         await self._require_job("jobs/log", name)
-        return dict(await self._answer(name, partial(self.views.log, name, filters)))
+        return dict(await self._answer(self.turns.logs, name, partial(self.views.log, name, filters)))
 
     async def act(self, verb: str, name: str, _body: Mapping[str, Any]) -> Json:
         """Cancels, suspends or resumes a job, or the jobs of an array whose state allows it."""
@@ -116,7 +127,7 @@ class ClusterPages:
             message = f"the dashboard of a cluster has no action {verb[:40]!r}"
             raise ApiError(ErrorCode.BAD_REQUEST, message, f"use one of {', '.join(JOB_ACTIONS)}")
         await self._require_job("jobs", name)
-        return dict(await self._answer(name, partial(self._change, verb, name)))
+        return dict(await self._answer(self.turns.actions, name, partial(self._change, verb, name)))
 
     async def _change(self, verb: str, name: str) -> Json:
         states = await self.views.service.lookup.states(name)
@@ -144,10 +155,10 @@ class ClusterPages:
         right = query_right("get", resource, namespace, rest.replace("/", ":"))
         await self.authorizer.require(self.session.user, right)
 
-    async def _answer(self, name: str, produce: Callable[[], Awaitable[Any]]) -> Any:
+    async def _answer(self, turns: FairTurns, name: str, produce: Callable[[], Awaitable[Any]]) -> Any:
         """An answer, or a refusal, without names of hidden namespaces. `name`: of the job that it is about."""
         try:
-            async with self.turns:
+            async with turns.take(limit_key(self.session.user)):
                 if name:
                     await self._check_namespace(name)
                 return await asyncio.to_thread(redact, await produce(), self.hidden)

@@ -27,6 +27,8 @@ class ClusterSources:
 
     records: ClusterJobRecords
     live: LiveLogs
+    reader: str
+    """Key of the user's limits."""
     may_read_pods: Callable[[str], Awaitable[bool]]
     """Returns whether the user may read the logs of pods in a namespace."""
 
@@ -59,12 +61,16 @@ class ClusterSources:
         chosen = attempt if attempt is not None else (attempts[-1] if attempts else 0)
         known = sorted({rank for generation, rank in (*recorded, *living) if generation == chosen})
         shown = [rank for rank in known if ranks is None or rank in ranks][:_MAX_SHOWN]
+        running = await self.live.lines(
+            [living[chosen, rank] for rank in shown if (chosen, rank) in living], self.reader
+        )
         lines: list[list[Any]] = []
         offsets: dict[str, int] = {}
         for rank in shown:
             place, live, stored = (chosen, rank), f"{rank}.live", str(rank)
             if place in living:
-                new, offsets[live] = new_lines(await self.live.lines(living[place]), rank, after.get(live, 0))
+                read = running.get(living[place].metadata.uid, ())
+                new, offsets[live] = new_lines(read, rank, after.get(live, 0))
             elif live in after:
                 new, offsets[live] = [], after[live]  # the pod is gone, and the page has followed it
             else:

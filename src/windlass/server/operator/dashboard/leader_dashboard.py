@@ -21,7 +21,7 @@ from windlass.server.dashboard.state_version import StateVersion
 from windlass.server.dashboard.time_axis import TimeAxis
 from windlass.server.feed import EventFeed
 from windlass.server.operator.cluster_job_records import ClusterJobRecords
-from windlass.server.operator.dashboard.cluster_pages import ClusterPages
+from windlass.server.operator.dashboard.cluster_pages import AnswerTurns, ClusterPages
 from windlass.server.operator.dashboard.cluster_sources import ClusterSources
 from windlass.server.operator.dashboard.identity_door import IdentityDoor
 from windlass.server.operator.dashboard.live_logs import LiveLogs
@@ -29,10 +29,9 @@ from windlass.server.operator.dashboard.object_actions import ObjectActions
 from windlass.server.operator.dashboard.user_sessions import UserSession
 from windlass.server.operator.queries.authorization import Authorizer, query_right
 from windlass.server.operator.queries.expiring_cache import ExpiringCache
+from windlass.server.operator.queries.fair_turns import limit_key
 from windlass.server.service import Service
 
-_CONCURRENT = 4
-"""Maximum number of answers that are computed at once: users cannot take all threads from the controller."""
 _STREAMS_EACH = 32
 """Maximum number of open pages of one user."""
 _NAMESPACES_LIFE_S = 10.0
@@ -50,7 +49,7 @@ class LeaderDashboard:
     backend: KubernetesBackend
     feed: EventFeed
     _term: str = field(default_factory=partial(secrets.token_hex, 8))
-    _turns: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, _CONCURRENT))
+    _turns: AnswerTurns = field(default_factory=AnswerTurns)
     _axis: TimeAxis = field(default_factory=TimeAxis)
     _recorded: ExpiringCache[str, set[str]] = field(default_factory=lambda: ExpiringCache(1, _NAMESPACES_LIFE_S))
     _audiences: ExpiringCache[User, Audience] = field(default_factory=lambda: ExpiringCache(1_000, _AUDIENCE_LIFE_S))
@@ -81,7 +80,9 @@ class LeaderDashboard:
     async def _pages_of(self, session: UserSession, door: IdentityDoor, authorizer: Authorizer) -> ClusterPages:
         audience = await self._find_audience(authorizer, session.user)
         known = await self._namespaces()
-        sources = ClusterSources(self.records, self._live, partial(_may_read_pods, authorizer, session.user))
+        sources = ClusterSources(
+            self.records, self._live, limit_key(session.user), partial(_may_read_pods, authorizer, session.user)
+        )
         views = PageViews(self.service, self.controller, sources, self._axis, audience)
         hidden = known - (known if audience.namespaces is None else audience.namespaces)
 

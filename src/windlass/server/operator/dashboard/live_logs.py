@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -18,6 +18,7 @@ from windlass.core.model.status import JobState
 from windlass.server.operator.members import list_members
 from windlass.server.operator.pod_tasks import PodTask, choose_container
 from windlass.server.operator.queries.expiring_cache import ExpiringCache
+from windlass.server.operator.queries.fair_turns import FairTurns
 
 _LINES, _MAX_BYTES = 500, 128 << 10
 """Last lines that are read of one pod, and their bytes."""
@@ -26,7 +27,11 @@ _MAX_TEXT = 4_000
 _LIFE_S = 2.0
 """Seconds for which lines are used again."""
 _TIMEOUT_S = 5.0
-_CONCURRENT = 4
+"""Seconds for one log with the wait for its turn: the kubelet of a dead node does not answer."""
+_ANSWER_S = 2.0
+"""Seconds after which an answer leaves out logs that are still being read."""
+_CONCURRENT, _CONCURRENT_EACH = 32, 16
+"""Maximum number of logs that are read at once: for all readers, and for one."""
 _MAX_KEPT = 64
 _TIME = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z (.*)")
 """The start of a line that the kubelet has put there, and the line itself."""
@@ -46,30 +51,39 @@ class LiveLogs:
 
     backend: KubernetesBackend
     _kept: ExpiringCache[str, Sequence[TimedLine]] = field(default_factory=lambda: ExpiringCache(_MAX_KEPT, _LIFE_S))
-    _turns: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, _CONCURRENT))
+    _turns: FairTurns = field(default_factory=partial(FairTurns, _CONCURRENT, _CONCURRENT_EACH))
 
     def members(self, state: JobState) -> list[tuple[PodTask, Pod]]:
         """Pods of the job that exist and have started a container."""
         return [each for each in list_members(self.backend, state) if each[1].status.container_statuses]
 
-    async def lines(self, pod: Pod) -> Sequence[TimedLine]:
-        """The last lines of a pod; none if they cannot be read, for example because the pod has not started."""
-        uid = pod.metadata.uid
-        if uid not in self._kept:
-            async with self._turns:
-                if uid not in self._kept:  # another page has waited for its turn with the same pod
-                    self._kept[uid] = parse_lines(await self._read(pod))
-        return self._kept[uid]
+    async def lines(self, pods: Sequence[Pod], reader: str) -> Mapping[str, Sequence[TimedLine]]:
+        """The last lines of pods by uid, read side by side. `reader`: key of its limit.
 
-    async def _read(self, pod: Pod) -> bytes:
+        A log that cannot be read is empty. One that takes too long is left out; reading goes on for the next answer.
+        """
+        reading = {
+            asyncio.create_task(self._kept.fetch(pod.metadata.uid, partial(self._read, pod, reader))): pod
+            for pod in pods
+        }
+        if not reading:
+            return {}
+        done, late = await asyncio.wait(reading, timeout=_ANSWER_S)
+        for task in late:
+            task.cancel()
+        return {reading[task].metadata.uid: task.result() for task in done}
+
+    async def _read(self, pod: Pod, reader: str) -> Sequence[TimedLine]:
         about = pod.metadata
         options = {"container": choose_container(pod), "tailLines": str(_LINES), "timestamps": "true"}
         try:
-            return await read_log_end(
-                self.backend.connection, about.namespace, about.name, options, _MAX_BYTES, _TIMEOUT_S
-            )
-        except BackendError:
-            return b""
+            async with asyncio.timeout(_TIMEOUT_S), self._turns.take(reader):
+                raw = await read_log_end(
+                    self.backend.connection, about.namespace, about.name, options, _MAX_BYTES, _TIMEOUT_S
+                )
+        except (BackendError, TimeoutError):
+            return ()
+        return parse_lines(raw)
 
 
 def parse_lines(raw: bytes) -> list[TimedLine]:

@@ -1,0 +1,101 @@
+"""Answers to users of a cluster: one user's slow logs and changes delay no page of another user."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from virtual_loop import run_in_virtual_time
+
+from windlass.backends.kubernetes.client.reviews import User
+from windlass.server.operator.dashboard.cluster_pages import AnswerTurns, ClusterPages
+from windlass.server.operator.dashboard.user_sessions import UserSession
+
+NEVER_S = 1e9
+
+
+class Views:
+    """Views that answer after `delay` seconds; logs and lookups of jobs as slow as that."""
+
+    def __init__(self, delay: float) -> None:
+        self.delay = delay
+        self.service = SimpleNamespace(lookup=self)
+
+    async def ids(self, name: str) -> list[str]:
+        return [name]
+
+    async def states(self, _name: str) -> list[Any]:
+        await asyncio.sleep(self.delay)
+        return []
+
+    async def log(self, _name: str, _filters: Any) -> dict[str, Any]:
+        await asyncio.sleep(self.delay)
+        return {"lines": []}
+
+    def find(self, view: str, _name: str, _filters: Any) -> Any:
+        async def answer() -> dict[str, str]:
+            await asyncio.sleep(self.delay)
+            return {"view": view}
+
+        return answer
+
+
+class EveryRight:
+    async def require(self, *_: Any) -> None:
+        """Refuses nothing."""
+
+
+def pages_of(name: str, views: Any, turns: AnswerTurns) -> ClusterPages:
+    async def is_unchanged() -> bool:
+        return True
+
+    session = UserSession("csrf", may_act=True, expires_at=0, user=User(name))
+    rights: Any = EveryRight()
+    actions: Any = SimpleNamespace()
+    return ClusterPages(session, views, (), rights, actions, "term", turns, is_unchanged)
+
+
+async def read(pages: ClusterPages) -> Any:
+    found = await pages.find("queue", "", {})
+    assert found is not None
+    return await found()
+
+
+@pytest.mark.parametrize("kind", ["log", "act", "view"])
+def test_a_user_whose_requests_hang_delays_no_page_of_another(kind: str) -> None:
+    async def story() -> None:
+        turns = AnswerTurns()
+        ann, bob = pages_of("ann", Views(NEVER_S), turns), pages_of("bob", Views(0), turns)
+        work = {
+            "log": lambda: ann.log("team-a/big", {}),
+            "act": lambda: ann.act("cancel", "team-a/big", {}),
+            "view": lambda: read(ann),
+        }
+        hanging = [asyncio.create_task(work[kind]()) for _ in range(20)]
+        await asyncio.sleep(1)
+        async with asyncio.timeout(NEVER_S / 2):
+            assert await read(bob) == {"view": "queue"}
+            assert await bob.log("team-b/mine", {}) == {"lines": []}
+        assert not any(task.done() for task in hanging)
+        for task in hanging:
+            task.cancel()
+        await asyncio.wait(hanging)
+
+    run_in_virtual_time(story())
+
+
+def test_hanging_logs_of_many_users_delay_no_page() -> None:
+    async def story() -> None:
+        turns = AnswerTurns()
+        users = [pages_of(f"user-{number}", Views(NEVER_S), turns) for number in range(20)]
+        hanging = [asyncio.create_task(user.log("team-a/big", {})) for user in users]
+        await asyncio.sleep(1)
+        async with asyncio.timeout(NEVER_S / 2):
+            assert await read(pages_of("bob", Views(0), turns)) == {"view": "queue"}
+        for task in hanging:
+            task.cancel()
+        await asyncio.wait(hanging)
+
+    run_in_virtual_time(story())
