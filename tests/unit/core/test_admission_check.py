@@ -50,6 +50,17 @@ def test_the_rejection_of_too_large_a_replica_names_the_largest_size():
     )
 
 
+def test_the_rejection_names_the_resources_that_no_node_has_any_of():
+    without_gpu = [Node(name, {"pods": 1}) for name in ("n1", "n2")]
+    asked = Role("worker", 2, resources={"gpu": 4, "pods": 1})
+    assert rejection(asked, machines=without_gpu).endswith("largest gang that fits: 2 replicas without gpu")
+
+
+def test_the_rejection_of_replicas_that_request_nothing_names_their_number_alone():
+    asked = Role("worker", 5, resources={"pods": 1})
+    assert rejection(asked, machines=[Node("n1", {"pods": 2})]).endswith("largest gang that fits: 2 replicas")
+
+
 def test_a_resource_that_no_node_has_is_named():
     asked = Role("worker", 2, resources={"gpu": 1, "tpu": 4})
     assert rejection(asked) == (

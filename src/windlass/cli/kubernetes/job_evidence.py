@@ -9,6 +9,7 @@ from typing import Any
 
 from windlass.backends.errors import BackendError
 from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
+from windlass.backends.kubernetes.client.pod_events import REPORTER
 from windlass.backends.kubernetes.client.pod_log import read_log_end, read_log_start
 from windlass.cli.kubernetes.api_session import REQUEST_TIMEOUT_S
 from windlass.cli.kubernetes.client import ClusterClient
@@ -149,7 +150,10 @@ def _recorded_logs(cluster: ClusterClient, job_id: str, attempt: int, known: Col
 
 
 def _event_texts(cluster: ClusterClient, job: JobObject, pods: Sequence[Json]) -> tuple[list[LoggedText], list[str]]:
-    """Returns the warnings about the job and its pods, or why they cannot be listed."""
+    """Returns the warnings about the job and its pods, or why they cannot be listed.
+
+    Events that Windlass writes are left out: they repeat the record of the job, and the verdicts on it.
+    """
     uids = {job.manifest["metadata"]["uid"], *(pod["metadata"]["uid"] for pod in pods)}
     where = f"/api/v1/namespaces/{job.namespace}/events"
     params = {"fieldSelector": "type=Warning", "limit": str(_MAX_EVENTS)}
@@ -158,8 +162,12 @@ def _event_texts(cluster: ClusterClient, job: JobObject, pods: Sequence[Json]) -
     except ApiError as error:
         return [], [f"events of namespace {job.namespace}: {error.message}"]
     found = [each for each in listed.get("items") or () if (each.get("involvedObject") or {}).get("uid") in uids]
-    lines = [_event_line(each) for each in found if not str(each.get("reason", "")).endswith("Diagnosed")]
+    lines = [_event_line(each) for each in found if not _is_own(each)]
     return ([LoggedText(f"events of {job.id}", "\n".join(lines) + "\n")] if lines else []), []
+
+
+def _is_own(event: Json) -> bool:
+    return REPORTER in (event.get("reportingComponent"), (event.get("source") or {}).get("component"))
 
 
 def _event_line(event: Json) -> str:

@@ -233,6 +233,11 @@ def format_amount(resource: str, amount: int) -> str:
     return f"{format_readable(resource, amount)} {resource}"
 
 
+def has_amounts(resources: Mapping[str, int]) -> bool:
+    """Tells whether a request has more than the implied one pod per replica."""
+    return any(amount for name, amount in resources.items() if name != PODS)
+
+
 def format_amounts(resources: Mapping[str, int]) -> str:
     """Formats a request, without the implied one pod per replica."""
     asked = [format_amount(name, amount) for name, amount in sorted(resources.items()) if amount and name != PODS]

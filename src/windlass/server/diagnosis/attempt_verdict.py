@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from windlass.core.model.diagnosed_cause import MAX_EQUAL_FAILURES, DiagnosedCause, clip_text, node_to_avoid
 from windlass.diagnose.diagnosis import Advice, CauseScope, Certainty, Diagnosis, RootCause
-from windlass.diagnose.failures.evidence import Evidence
+from windlass.diagnose.failures.evidence import Evidence, LogSource
 from windlass.jobs.secret_masks import mask_secrets
 from windlass.server.diagnosis.evidence_request import EvidenceRequest, read_evidence
 from windlass.server.diagnosis.repeated_failure import RepeatedFailure
@@ -19,9 +19,11 @@ _REPEATED = "repeated-failure"
 
 def verdict_of(request: EvidenceRequest, diagnose: Callable[[Evidence], Diagnosis]) -> DiagnosedCause:
     """Diagnoses the evidence of one attempt."""
-    # 1. The cause by the record and the output of the job.
+    # 1. The cause by the record and the output of the job, and by Events where the attempt has not started.
     evidence, gaps, repeated = read_evidence(request)
     found = _of_output(evidence, gaps, diagnose)
+    if events := {text.name for text in request.texts if text.from_events}:
+        found = _weigh_events(found, [log for log in evidence.logs if log.name not in events], evidence, diagnose)
     told = _with_repeats(_as_told(found, request, _unseen_text(found.unseen)), repeated)
     # 2. For a bad node: whether evidence that no program can write leads to it as well.
     node = node_to_avoid(told)
@@ -66,6 +68,20 @@ def _with_repeats(told: DiagnosedCause, repeated: RepeatedFailure | None) -> Dia
     is_told = told.rule == _REPEATED or repeated.starts < MAX_EQUAL_FAILURES
     text = told.text if is_told else clip_text(f"{told.text.rstrip('.')}; {what}.")
     return replace(told, text=text, equal_failures=repeated.starts)
+
+
+def _weigh_events(
+    found: Diagnosis, own: Sequence[LogSource], evidence: Evidence, diagnose: Callable[[Evidence], Diagnosis]
+) -> Diagnosis:
+    """Returns the verdict without Events if it names the same rule; else the cause is possible at most.
+
+    Any user with the right to write Events can write them. A possible cause ends no job and avoids no node.
+    """
+    without, cause = _of_output(replace(evidence, logs=own), found.unseen, diagnose).verdict, found.verdict
+    if cause is None:
+        return found
+    same = without if without is not None and without.rule == cause.rule else None
+    return replace(found, verdict=same or replace(cause, certainty=Certainty.POSSIBLE))
 
 
 def _is_confirmed(node: str, evidence: Evidence, diagnose: Callable[[Evidence], Diagnosis]) -> bool:

@@ -48,6 +48,8 @@ class LoggedText:
     """Whether nothing of it is left out. A part of a log proves nothing by what it lacks."""
     is_trusted: bool = False
     """Whether only the platform writes it, such as the conditions of a node. It confirms verdicts, and makes none."""
+    from_events: bool = False
+    """Whether lines of it are Events of the cluster, which any user with the right to write Events can write."""
 
 
 @dataclass(frozen=True, slots=True)

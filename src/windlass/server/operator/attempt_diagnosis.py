@@ -12,6 +12,7 @@ from typing import Any
 
 from windlass.backends.kubernetes.client.objects import Node
 from windlass.backends.kubernetes.client.pod_log import LogStart
+from windlass.backends.kubernetes.gangs.gang import LastWait
 from windlass.core.lifecycle.failure import START_TIMEOUT
 from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.status import TERMINAL, JobState
@@ -42,8 +43,8 @@ class AttemptDiagnosis:
     recorder: HistoryRecorder
     nodes: Mapping[str, Node]
     """The last seen nodes by name."""
-    last_wait: Callable[[str], tuple[int, str]] = lambda _job_id: (0, "")
-    """Returns the attempt of a job that waited last for its start, and the obstacle as a line of evidence."""
+    last_wait: Callable[[str], LastWait] = lambda _job_id: LastWait()
+    """Returns the attempt of a job that waited last for its start, and the obstacle as lines of evidence."""
 
     async def diagnose(self, state: JobState) -> DiagnosedCause:
         """Returns the verdict on the newest failed attempt of a job. Raises DiagnosisError, ApiError, BackendError."""
@@ -56,18 +57,18 @@ class AttemptDiagnosis:
         attempt = state.status.failed_generation
         starts = self.recorder.take_log_starts(state.id, attempt)
         request = cluster_evidence(details, logs, attempt, starts)
-        request = replace(request, texts=[*request.texts, *self._obstacle(state)])
+        request = replace(request, texts=[*request.texts, *obstacle_text(state, self.last_wait(state.id))])
         names = {text.node for text in request.texts if text.node}
         seen = condition_texts(self.nodes[name] for name in sorted(names) if name in self.nodes)
         return await diagnose_in_process(replace(request, texts=[*request.texts, *seen]), _LIMITS)
 
-    def _obstacle(self, state: JobState) -> Iterator[LoggedText]:
-        """Yields what an attempt waited for that has not started in time: its pods are gone."""
-        attempt, text = self.last_wait(state.id)
-        failure = state.status.last_failure
-        has_not_started = failure is not None and failure.reason == START_TIMEOUT.reason
-        if has_not_started and text and attempt == state.status.failed_generation:
-            yield LoggedText(f"wait of {state.id}", f"{text}\n")
+
+def obstacle_text(state: JobState, wait: LastWait) -> Iterator[LoggedText]:
+    """Yields what an attempt waited for that has not started in time: its pods are gone."""
+    failure = state.status.last_failure
+    has_not_started = failure is not None and failure.reason == START_TIMEOUT.reason
+    if has_not_started and wait.text and wait.attempt == state.status.failed_generation:
+        yield LoggedText(f"wait of {state.id}", f"{wait.text}\n", from_events=wait.from_events)
 
 
 async def diagnose_wait(request: EvidenceRequest) -> DiagnosedCause:

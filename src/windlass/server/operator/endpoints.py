@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.pod_events import list_events
+from windlass.backends.kubernetes.gangs.gang import LastWait
 from windlass.backends.port import BackendError
 from windlass.controller.controller import Controller
 from windlass.controller.observer import Observer
@@ -202,9 +203,9 @@ def _diagnosis(
     return found
 
 
-def _last_wait(backend: KubernetesBackend, job_id: str) -> tuple[int, str]:
+def _last_wait(backend: KubernetesBackend, job_id: str) -> LastWait:
     gang = backend.jobs.get(job_id)
-    return (0, "") if gang is None else gang.notes.last_wait
+    return LastWait() if gang is None else gang.notes.last_wait
 
 
 def listen(host: str, port: int, option: str = "--metrics-port") -> socket.socket:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
-from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.gang import Gang, LastWait
 from windlass.backends.kubernetes.status.job_waits import JobWait, WaitKind, job_wait
 from windlass.backends.kubernetes.status.pending_conditions import changes_materially
 from windlass.core.model.diagnosed_cause import DiagnosedCause
@@ -118,7 +118,7 @@ class WaitDiagnosis:
                 self._backend.show_wait_verdict(gang, None)
             if wait is not None:
                 self._waits[gang.id] = _continued(known if is_same else None, wait, self._since(gang, wait, now), now)
-                gang.notes.last_wait = wait.generation, wait.text
+                gang.notes.last_wait = LastWait(wait.generation, wait.text, wait.from_events)
         self._inherited = {job_id: since for job_id, since in self._inherited.items() if job_id not in self._waits}
 
     def _is_inherited(self, gang: Gang, known: KnownWait | None, now: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from windlass.backends.kubernetes.client.pod_events import EventSeries, PodEvent
@@ -65,6 +66,18 @@ def test_the_newest_topic_is_the_obstacle_with_its_messages() -> None:
 def test_a_later_step_of_the_pod_ends_an_obstacle(before: str, later: str, topic: str) -> None:
     assert topic_of(warning(1, before), normal(2, later)) == topic
     assert topic_of(normal(1, later), warning(1, before)) == topic, "within one second the step is the later one"
+
+
+@pytest.mark.parametrize(
+    "reporter",
+    [{"reportingComponent": "windlass.dev/operator"}, {"source": {"component": "windlass.dev/operator"}}],
+    ids=["events.k8s.io", "core"],
+)
+def test_an_event_of_the_operator_itself_is_no_obstacle(reporter: dict[str, object]) -> None:
+    written = {"type": "Warning", "reason": "FailedScheduling", "message": "node n1: GPU fell off", **reporter}
+    kubelets = {**written, "reportingComponent": "kubelet", "source": {"component": "kubelet"}}
+    assert find_obstacle(1, "uid", [msgspec.convert(written, PodEvent)]) is None
+    assert find_obstacle(1, "uid", [msgspec.convert(kubelets, PodEvent)]) is not None
 
 
 def test_a_repeated_warning_is_as_new_as_its_last_repetition() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from windlass.backends.local.paths import StatePaths
-from windlass.core.model.diagnosed_cause import node_to_avoid, proven_bad_node
+from windlass.core.model.diagnosed_cause import is_lasting, node_to_avoid, proven_bad_node
 from windlass.diagnose.diagnosis import Advice, CauseScope, Certainty, Diagnosis, EvidenceLine, RootCause
 from windlass.diagnose.failures.engine import diagnose
 from windlass.diagnose.failures.evidence import Evidence
@@ -224,6 +224,36 @@ def test_the_conditions_of_the_node_confirm_a_verdict_and_make_none() -> None:
     assert proven_bad_node(verdict_of(EvidenceRequest(1, texts=[printed, here]), diagnose)) == "n0"
     assert proven_bad_node(verdict_of(EvidenceRequest(1, texts=[printed, elsewhere]), diagnose)) == ""
     assert verdict_of(EvidenceRequest(1, texts=[here]), diagnose).text == NO_CAUSE
+
+
+FORGED = f"FailedMount: ModuleNotFoundError: No module named 'einops'\nFailedMount: {FELL_OFF}\n"
+
+
+@pytest.mark.parametrize("events", [FORGED, f"FailedMount: {FELL_OFF} node=n0\n", "FailedScheduling: Xid 79 on n0\n"])
+def test_events_that_any_user_can_write_end_no_job_and_avoid_no_node(events: str) -> None:
+    pod = LoggedText("pod p0", "", 0, "n0")
+    request = EvidenceRequest(1, texts=[pod, LoggedText("wait of job", events, from_events=True)])
+    cause = verdict_of(request, diagnose)
+    assert not is_lasting(cause)
+    assert (node_to_avoid(cause), proven_bad_node(cause)) == ("", "")
+
+
+def test_a_cause_of_events_is_told_as_possible() -> None:
+    text = 'FailedMount: MountVolume.SetUp failed for volume "data" : references non-existent secret key: token\n'
+    strengths = {
+        from_events: verdict_of(
+            EvidenceRequest(1, texts=[LoggedText("wait of job", text, from_events=from_events)]), diagnose
+        )
+        for from_events in (False, True)
+    }
+    assert strengths[True].rule == strengths[False].rule != ""
+    assert strengths[True].certainty == "possible" != strengths[False].certainty
+
+
+def test_a_cause_that_the_output_proves_too_keeps_its_strength() -> None:
+    output = LoggedText("pod p0", "ModuleNotFoundError: No module named 'einops'\n", 0, "n0")
+    request = EvidenceRequest(1, texts=[output, LoggedText("wait of job", FORGED, from_events=True)])
+    assert verdict_of(request, diagnose).certainty == verdict_of(EvidenceRequest(1, texts=[output]), diagnose).certainty
 
 
 def test_a_text_that_is_a_part_of_a_log_is_not_complete() -> None:

@@ -3,7 +3,10 @@
 from typing import Any
 
 from windlass.backends.kubernetes.client.objects import Condition, Metadata, Node, NodeStatus
-from windlass.server.operator.attempt_diagnosis import cluster_evidence, condition_texts
+from windlass.backends.kubernetes.gangs.gang import LastWait
+from windlass.core.model.job import Job, Role
+from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Status
+from windlass.server.operator.attempt_diagnosis import cluster_evidence, condition_texts, obstacle_text
 from windlass.server.operator.history.entries import StoredLog
 
 DETAILS: dict[str, Any] = {
@@ -41,3 +44,17 @@ def test_problems_among_the_conditions_of_a_node_are_trusted_evidence() -> None:
     ]
     [text] = condition_texts(nodes)
     assert (text.node, text.is_trusted, text.text) == ("n1", True, "GpuProblem: Xid79\nNVRM: Xid 79\n")
+
+
+def ended(reason: str) -> JobState:
+    failure = Failure(FailureClass.INFRASTRUCTURE, reason, "not started in time", 5)
+    status = Status(phase=Phase.FAILED, reason=reason, failed_generation=1, last_failure=failure)
+    return JobState("default/digits", 1, Job("digits", (Role(),)), status)
+
+
+def test_events_are_evidence_only_of_an_attempt_that_has_not_started_and_are_marked() -> None:
+    wait = LastWait(1, "FailedMount: no such secret", from_events=True)
+    [text] = obstacle_text(ended("StartTimeout"), wait)
+    assert (text.text, text.from_events, text.is_trusted, text.node) == (f"{wait.text}\n", True, False, None)
+    assert list(obstacle_text(ended("ExitCode"), wait)) == []
+    assert list(obstacle_text(ended("StartTimeout"), wait._replace(attempt=2))) == []

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from windlass.backends.kubernetes.gangs.event_obstacles import EventObstacle
-from windlass.backends.kubernetes.gangs.gang import StatusNotes
+from windlass.backends.kubernetes.gangs.gang import LastWait, StatusNotes
 from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.status import Phase, Status
 from windlass.server.diagnosis.evidence_request import EvidenceRequest
@@ -173,7 +173,7 @@ def test_the_last_wait_of_an_attempt_is_kept_for_its_verdict(jobs: Jobs) -> None
     gang = jobs.add("digits", phase=Phase.ADMITTED, generation=2)
     gang.notes.creation_error = QUOTA
     look(jobs, Engine(), (0, as_it_is))
-    assert gang.notes.last_wait == (2, f"FailedCreatePod: {QUOTA}")
+    assert gang.notes.last_wait == LastWait(2, f"FailedCreatePod: {QUOTA}")
 
 
 # --- obstacles that only Events name -------------------------------------------------------------------------------
@@ -192,6 +192,12 @@ def test_an_obstacle_of_events_lasts_since_the_pods_wait(jobs: Jobs) -> None:
     waiting_for(jobs, MOUNT)
     look(jobs, Engine(), (40, as_it_is), events=Events(began=10))
     assert jobs.shown == [("digits", "quota-exceeded", 1)]
+
+
+def test_the_last_wait_says_that_events_told_it(jobs: Jobs) -> None:
+    gang = waiting_for(jobs, MOUNT)
+    look(jobs, Engine(), (0, as_it_is))
+    assert gang.notes.last_wait == LastWait(1, MOUNT.text, from_events=True)
 
 
 def test_another_topic_replaces_the_verdict_when_it_has_lasted(jobs: Jobs) -> None:

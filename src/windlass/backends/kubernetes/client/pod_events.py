@@ -18,6 +18,16 @@ _MAX_BYTES = 1 << 20
 _TIMEOUT_S = 5.0
 
 
+REPORTER = "windlass.dev/operator"
+"""Reporting component of the Events that Windlass writes."""
+
+
+class EventSource(ApiStruct, frozen=True):
+    """The component that wrote an Event of the core API."""
+
+    component: str = ""
+
+
 class EventSeries(ApiStruct, frozen=True):
     """Repetitions of an Event of the API events.k8s.io."""
 
@@ -33,6 +43,13 @@ class PodEvent(ApiStruct, frozen=True):
     last_timestamp: str | None = None
     event_time: str | None = None
     series: EventSeries | None = None
+    reporting_component: str = ""
+    source: EventSource | None = None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether Windlass wrote it. Such an Event repeats what the record of the job says, verdicts included."""
+        return REPORTER in (self.reporting_component, self.source.component if self.source is not None else "")
 
     @property
     def last_seen(self) -> str:

@@ -45,9 +45,12 @@ class EventObstacle(NamedTuple):
 
 
 def find_obstacle(attempt: int, about: str, events: Sequence[PodEvent]) -> EventObstacle | None:
-    """Returns the obstacle that the newest Events of an object name; None if the object has passed all of them."""
+    """Returns the obstacle that the newest Events of an object name; None if the object has passed all of them.
+
+    Events that Windlass writes are left out. Any writer of Events may name any reporter, so they prove little.
+    """
     topic, lines, passed = "", list[str](), set[str]()
-    for event in sorted(events, key=_order, reverse=True):
+    for event in sorted((each for each in events if not each.is_own), key=_order, reverse=True):
         found = _TOPICS.get(event.reason, "") if event.type == "Warning" else ""
         passed |= _PASSED.get(event.reason, frozenset())
         line = f"{event.reason}: {' '.join(event.message[:_MAX_MESSAGE].split())}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from windlass.backends.kubernetes.client.object_reference import ObjectReference, version_of
 from windlass.backends.kubernetes.client.objects import Pod
@@ -99,6 +99,15 @@ class DependentState:
     """Whether services exist that an earlier controller has created, possibly those of removed members as well."""
 
 
+class LastWait(NamedTuple):
+    """An attempt that waited for its start, and the obstacle as lines of evidence (`status.job_waits`)."""
+
+    attempt: int = 0
+    text: str = ""
+    from_events: bool = False
+    """Whether lines of it are Events, which other programs can write as well."""
+
+
 @dataclass(slots=True)
 class StatusNotes:
     """Parts of a job's status that are not the controller's state; several parts of the backend write them."""
@@ -117,8 +126,8 @@ class StatusNotes:
     """The same as a sentence."""
     creation_error: str = ""
     """The reason why its pods or dependent objects cannot be created at present."""
-    last_wait: tuple[int, str] = (0, "")
-    """Attempt that waited last for its start, and the obstacle as a line of evidence (`status.job_waits`)."""
+    last_wait: LastWait = field(default_factory=LastWait)
+    """The obstacle of the attempt that waited last for its start."""
     event_obstacle: EventObstacle | None = None
     """Obstacle to the start of a pod that only Events name, as they were read last."""
     wait_verdict: DiagnosedCause | None = None

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.pod_events import REPORTER
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.client.resources import EVENTS
 from windlass.backends.kubernetes.status.event_correlation import CountedEvent, EventCorrelation, EventRecord
@@ -33,7 +34,6 @@ FIELDS_IGNORED = "FieldsIgnored"
 NETWORK_CHOSEN = "NetworkChosen"
 STATE_REPLACED = "had a state in status.windlass that another writer has put there; it is replaced by the job's own"
 """Note of a fault of a job."""
-REPORTER = "windlass.dev/operator"
 
 
 class EventRecorder:

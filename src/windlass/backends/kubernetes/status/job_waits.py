@@ -53,6 +53,8 @@ class JobWait(NamedTuple):
     text: str
     generation: int = 0
     topic: str = ""
+    from_events: bool = False
+    """Whether lines of it are Events, which any user with the right to write Events in the namespace can write."""
 
 
 def job_wait(gang: Gang) -> JobWait | None:
@@ -87,10 +89,10 @@ def _start_wait(gang: Gang, attempt: int) -> JobWait | None:
         return _job_wait(member, attempt, "image")
     if member is not None:
         told = "" if seen is None else f"\n{seen.text}"
-        return JobWait(WaitKind.START, f"{member.reason}: {member.message}{told}", attempt, PLACEMENT)
+        return JobWait(WaitKind.START, f"{member.reason}: {member.message}{told}", attempt, PLACEMENT, bool(told))
     if (wait := _container_wait(gang)) is not None:
         return _job_wait(wait, attempt, _CONTAINER_TOPICS[wait.reason])
-    return None if seen is None else JobWait(WaitKind.START, seen.text, attempt, seen.topic)
+    return None if seen is None else JobWait(WaitKind.START, seen.text, attempt, seen.topic, from_events=True)
 
 
 def _job_wait(wait: MemberWait, attempt: int, topic: str) -> JobWait:
