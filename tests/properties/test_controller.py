@@ -24,6 +24,7 @@ from windlass.core.model.job import ArrayMember, Dependency, Job, RestartPolicy,
 from windlass.core.model.node import Node
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
+from windlass.core.model.reasons import PERMANENT_REASONS, Reason
 from windlass.core.model.status import TERMINAL, JobState, Phase
 
 NODES = tuple(Node(f"n{number}", {"gpu": 4, "cpu": 8_000}) for number in range(1, 4))
@@ -42,6 +43,8 @@ class MemoryBackend:
     """A backend in memory: what is stored and alive, and events that were not delivered yet."""
 
     nodes: tuple[Node, ...] = NODES
+    refuses: bool = True
+    """Whether the controller refuses jobs that could never run."""
     now: int = 0
     stored: dict[str, JobState] = field(default_factory=dict)
     alive: dict[str, int] = field(default_factory=dict)
@@ -49,6 +52,9 @@ class MemoryBackend:
     started_as: dict[str, Job] = field(default_factory=dict)
     """By living gang: the job with which its processes were started."""
     undelivered: list[BackendEvent] = field(default_factory=list)
+
+    def new_controller(self) -> Controller:
+        return Controller(self.recovery(), partial(_ended, self), refuses=self.refuses)
 
     def recovery(self) -> Recovery:
         live = tuple(state for state in self.stored.values() if state.status.phase not in TERMINAL)
@@ -121,8 +127,46 @@ def _bounds(replicas: int, least: int | None) -> dict[str, int]:
 def test_every_job_ends_and_releases_its_nodes(
     wanted: list[Job], seed: int, in_sequence: bool, edits: list[Job]
 ) -> None:
-    rng, backend = random.Random(seed), MemoryBackend()  # noqa: S311 - not for secrets
-    controller = Controller(backend.recovery(), partial(_ended, backend))
+    backend = MemoryBackend()
+    controller = _play(backend, wanted, edits, seed, in_sequence=in_sequence)
+    assert {state.status.phase for state in backend.stored.values()} <= TERMINAL
+    for state in backend.stored.values():
+        met = all(backend.stored[d.job_id].status.phase is Phase.SUCCEEDED for d in state.job.after)
+        assert not (met and state.status.reason == "DependencyFailed")
+    _assert_everything_released(controller, backend)
+
+
+@depth(60)
+@given(st.lists(jobs, min_size=1, max_size=8), st.integers(0, 2**32), st.lists(jobs, max_size=8))
+def test_where_no_job_is_refused_an_impossible_one_waits_alone_and_says_why(
+    wanted: list[Job], seed: int, edits: list[Job]
+) -> None:
+    backend = MemoryBackend(refuses=False)
+    controller = _play(backend, wanted, edits, seed, in_sequence=False)
+    waiting = {state.id: state for state in backend.stored.values() if state.status.phase not in TERMINAL}
+    for state in waiting.values():
+        assert state.status.phase is Phase.QUEUED
+        assert controller.refusal(state.job) is not None
+        assert _verdict(controller, state.id) == _verdict_of_a_new_job(state.job)
+    _assert_everything_released(controller, backend)
+
+
+def _verdict(controller: Controller, job_id: str) -> tuple[Reason, str]:
+    verdict = controller.plan.verdicts[job_id]
+    assert verdict.reason in PERMANENT_REASONS
+    return verdict.reason, verdict.message
+
+
+def _verdict_of_a_new_job(job: Job) -> tuple[Reason, str]:
+    alone = Controller(MemoryBackend().recovery(), lambda _job_id: None, refuses=False)
+    alone.turn([JobArrived("new-1", 1, replace(job, suspend=False))], 0)
+    return _verdict(alone, "new-1")
+
+
+def _play(backend: MemoryBackend, wanted: list[Job], edits: list[Job], seed: int, *, in_sequence: bool) -> Controller:
+    """Plays jobs, edits and faults, and then enough turns without faults for every job that can end."""
+    rng, edits = random.Random(seed), list(edits)  # noqa: S311 - not for secrets
+    controller = backend.new_controller()
     for number, job in enumerate(wanted, start=1):
         after = (Dependency(f"j-{number - 1}"),) if in_sequence and number > 1 else ()
         backend.undelivered.append(JobArrived(f"j-{number}", number, replace(job, after=after)))
@@ -134,11 +178,11 @@ def test_every_job_ends_and_releases_its_nodes(
         backend.undelivered.append(JobEvent(job_id, e.Resume()))
     for _ in range(600):
         controller = _play_turn(controller, backend, rng, calm=True)
-    assert {state.status.phase for state in backend.stored.values()} <= TERMINAL
+    return controller
+
+
+def _assert_everything_released(controller: Controller, backend: MemoryBackend) -> None:
     assert not backend.alive
-    for state in backend.stored.values():
-        met = all(backend.stored[d.job_id].status.phase is Phase.SUCCEEDED for d in state.job.after)
-        assert not (met and state.status.reason == "DependencyFailed")
     assert (controller.snapshot().free == controller.snapshot().table.capacity).all()
 
 
@@ -189,7 +233,7 @@ def _play_turn(controller: Controller, backend: MemoryBackend, rng: random.Rando
 
 
 def _recover(backend: MemoryBackend) -> Controller:
-    controller = Controller(backend.recovery(), partial(_ended, backend))
+    controller = backend.new_controller()
     changes = controller.take_over(backend.now)
     backend.commit(changes)
     assert snapshot_violations(controller.snapshot(), controller.states) == []
@@ -227,7 +271,7 @@ def _disturb(backend: MemoryBackend, rng: random.Random, *, calm: bool) -> None:
 
 def test_a_rejected_job_never_queues() -> None:
     backend = MemoryBackend()
-    controller = Controller(backend.recovery(), partial(_ended, backend))
+    controller = backend.new_controller()
     big = Job("big", (Role(replicas=4, resources={"gpu": 4}),))
     backend.commit(controller.turn([JobArrived("big-1", 1, big)], 0))
     status = backend.stored["big-1"].status

@@ -161,10 +161,14 @@ class Controller:
         self._uncommitted = latest
         self._gangs.set_uncommitted(jobs, self.states)
 
-    def refusal(self, job: Job) -> Verdict | None:
-        """The reason why this job could never run here; None if it could."""
+    def refusal(self, job: Job, before: Job | None = None) -> Verdict | None:
+        """The reason why this job could never run here; None if it could.
+
+        `before`: the job that it is to replace. None as well if that one could not run for the same reason.
+        """
         snapshot = self.ledger.snapshot()
-        return priority_refusal(snapshot, job) or admission_refusal(snapshot, job)
+        no = priority_refusal(snapshot, job) or admission_refusal(snapshot, job)
+        return None if no is None or (before is not None and no == self.refusal(before)) else no
 
     def snapshot(self) -> Snapshot:
         """The snapshot on which the next plan would be made."""
@@ -193,7 +197,7 @@ class Controller:
                     self._resume([state], now)
             case JobChanged(job_id, job, by_cluster):
                 before = self.states.get(job_id)
-                if before is not None and before.job != job and can_change(before, job, by_cluster=by_cluster):
+                if before is not None and before.job != job and self._takes_change(before, job, by_cluster=by_cluster):
                     after = replace(before, job=job)
                     if after.status.phase is Phase.QUEUED:
                         self.ledger.remove_pending(job_id)
@@ -201,6 +205,12 @@ class Controller:
                     self._timers.set(after)
                     self._gangs.update(after)
                     self._apply(job_id, SpecChanged(), now)
+
+    def _takes_change(self, state: JobState, job: Job, *, by_cluster: bool) -> bool:
+        """Whether a job may become `job` now: its nodes permit that, and it is not one that is refused at submission."""
+        if not can_change(state, job, by_cluster=by_cluster):
+            return False
+        return by_cluster or not self._refuses or self.refusal(job, state.job) is None
 
     def _diagnose_ended(self, job_id: str, event: Diagnosed, now: int) -> None:
         """Adds a verdict to a job that has ended and left the memory; `_close` removes it again."""

@@ -96,7 +96,7 @@ class LocalActions:
                 f"{state.id} holds nodes: its priority can only become lower than {state.job.priority}",
                 "suspend it first, then change its priority, then resume it",
             )
-        if no := self._controller.refusal(changed):
+        if no := self._controller.refusal(changed, state.job):
             raise ApiError(ErrorCode.REFUSED, f"{state.id} cannot have priority {priority}: {no.message}")
         await self._commit([self._backend.inject(JobChanged(state.id, changed))])
         return {"jobs": [views.job_line(await self._service.lookup.state(state.id))]}

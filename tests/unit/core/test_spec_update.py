@@ -13,6 +13,7 @@ from windlass.core.lifecycle.events import Exit, GangGone, MemberExited, Preempt
 from windlass.core.model.job import ArrayMember, Job, Role
 from windlass.core.model.node import Node
 from windlass.core.model.queue import Queue
+from windlass.core.model.reasons import Reason
 from windlass.core.model.status import Phase
 
 CLUSTER = ClusterChanged((Node("n1", {"gpu": 4}),), (Queue("default"),))
@@ -89,9 +90,8 @@ TAKES_NOTHING = {
 
 def run_and_change(after: Job, before: Job = STARTED, *, by_cluster: bool = False) -> Controller:
     """A gang runs, and then its owner changes it. The nodes are full, so that it does not grow."""
-    it = Controller(
-        Recovery(ClusterChanged((Node("n1", {"gpu": 3}),), (Queue("default"), Queue("other")))), lambda _: None
-    )
+    nodes, queues = (Node("n1", {"gpu": 3}),), (Queue("default"), Queue("other"))
+    it = Controller(Recovery(ClusterChanged(nodes, queues)), lambda _: None, refuses=False)
     it.turn([JobArrived("a-1", 1, before)], 0)
     it.turn([JobEvent("a-1", Started(1))], 1)
     it.turn([JobChanged("a-1", after, by_cluster)], 2)
@@ -131,6 +131,40 @@ def test_an_impossible_job_waits_where_no_job_is_refused() -> None:
     assert "9" in it.plan.verdicts["a-1"].message
     it.turn([replace(CLUSTER, nodes=(Node("n1", {"gpu": 16}),))], 1)
     assert it.states["a-1"].status.phase is Phase.ADMITTED
+
+
+@pytest.mark.parametrize(
+    "impossible", [job(5), job(1, queue="none"), job(1, priority=3)], ids=["size", "queue", "priority"]
+)
+def test_a_change_to_a_job_that_could_never_run_is_refused_where_such_jobs_are(impossible: Job) -> None:
+    it = Controller(Recovery(replace(CLUSTER, queues=(Queue("default", max_priority=2),))), lambda _: None)
+    it.turn([JobArrived("a-1", 1, job(4)), JobArrived("b-2", 2, job(4))], 0)
+    it.turn([JobChanged("b-2", impossible)], 1)
+    assert it.states["b-2"].job == job(4)
+    assert it.refusal(impossible, job(4)) is not None
+    it.turn([JobChanged("b-2", job(3))], 2)
+    assert it.states["b-2"].job == job(3)
+
+
+def test_a_job_whose_nodes_are_gone_may_change_otherwise() -> None:
+    it = Controller(Recovery(replace(CLUSTER, queues=(Queue("default", max_priority=2),))), lambda _: None)
+    it.turn([JobArrived("a-1", 1, job(4)), JobArrived("b-2", 2, job(4))], 0)
+    it.turn([replace(CLUSTER, nodes=(Node("n1", {"gpu": 2}),), queues=(Queue("default", max_priority=2),))], 1)
+    it.turn([JobChanged("b-2", job(4, priority=1))], 2)
+    it.turn([JobChanged("b-2", job(4, priority=3))], 3)
+    assert it.states["b-2"].job == job(4, priority=1)
+
+
+def test_a_gang_that_was_changed_while_it_ran_and_fits_nowhere_says_what_a_new_job_says() -> None:
+    it = controller()
+    it.turn([JobArrived("a-1", 1, job(1))], 0)
+    it.turn([JobEvent("a-1", Started(1))], 1)
+    it.turn([JobEvent("a-1", Preempt("for another"))], 2)
+    it.turn([JobEvent("a-1", GangGone(1)), JobChanged("a-1", job(5)), JobArrived("b-2", 2, job(5))], 3)
+    it.turn([], it.states["a-1"].status.not_before or 4)
+    waits, new = it.plan.verdicts["a-1"], it.plan.verdicts["b-2"]
+    assert waits == new
+    assert (waits.reason, waits.wanted, waits.fits) == (Reason.NO_MATCHING_FLAVOR, 5, 4)
 
 
 def test_a_change_after_the_end_changes_nothing() -> None:
