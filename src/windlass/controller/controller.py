@@ -207,7 +207,7 @@ class Controller:
                     self._apply(job_id, SpecChanged(), now)
 
     def _takes_change(self, state: JobState, job: Job, *, by_cluster: bool) -> bool:
-        """Whether a job may become `job` now: its nodes permit that, and it is not one that is refused at submission."""
+        """Whether a job may become `job` now: its nodes permit that, and its submission would not be refused."""
         if not can_change(state, job, by_cluster=by_cluster):
             return False
         return by_cluster or not self._refuses or self.refusal(job, state.job) is None

@@ -11,6 +11,8 @@ import msgspec
 import pytest
 from recorded_api import Cluster
 
+from windlass.backends.kubernetes.client import objects
+from windlass.backends.kubernetes.client.object_cache import Change
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import Resource, named
@@ -94,15 +96,31 @@ def test_a_job_of_a_priority_class_that_is_missing_is_created_and_says_why_it_wa
     assert "absent" in message(cluster, "PyTorchJobWaiting")
 
 
-def test_a_job_in_a_namespace_that_is_not_listed_yet_is_created_and_not_created_again_when_it_arrives() -> None:
+def test_a_job_whose_namespace_is_not_listed_yet_waits_without_an_event() -> None:
     async def story(cluster: Cluster) -> None:
         put(cluster, {"pytorchReplicaSpecs": {"Master": replicas(1)}})
         await cluster.run(2)
-        await asyncio.sleep(0.1)
-        assert conditions(cluster)[-1] == ("Created", "True", "PyTorchJobCreated")
+        assert (events(cluster), cluster.api.statuses) == ([], {})
         cluster.put_namespace()
 
     cluster = play(story, has_namespace=False)
+    assert events(cluster).count(("Normal", "PyTorchJobCreated")) == 1
+    assert ("Normal", "PyTorchJobAdmitted") in events(cluster)
+    assert ("Warning", "PyTorchJobWaiting") not in events(cluster)
+
+
+def test_a_job_that_waits_for_an_object_is_not_created_again_when_it_arrives() -> None:
+    async def story(cluster: Cluster) -> None:
+        policy = {"schedulingPolicy": {"priorityClass": "high"}}
+        put(cluster, {"runPolicy": policy, "pytorchReplicaSpecs": {"Master": replicas(1)}})
+        await cluster.run(2)
+        await asyncio.sleep(0.1)
+        assert conditions(cluster)[-1] == ("Created", "True", "PyTorchJobCreated")
+        about = {"name": "high", "uid": "p", "resourceVersion": "1"}
+        high = objects.priority_class(json.dumps({"metadata": about, "value": 7}).encode())
+        cluster.backend.monitor.lookups.see_priorities([Change("added", high)])
+
+    cluster = play(story)
     assert events(cluster).count(("Normal", "PyTorchJobCreated")) == 1
     assert ("Normal", "PyTorchJobAdmitted") in events(cluster)
 

@@ -62,9 +62,8 @@ def test_a_job_without_a_queue_waits_until_its_namespace_is_listed() -> None:
         await cluster.run()
         assert JOB not in cluster.controller.states
         assert cluster.api.bound == {}
-        created, refusal = cluster.api.statuses["digits"]["conditions"]
-        assert (created["type"], created["status"]) == ("Created", "True")
-        assert refusal["message"] == "the namespace ml is not listed yet"
+        assert cluster.api.statuses == {}
+        assert cluster.backend.jobs.get(JOB).status.message == "the namespace ml is not listed yet"
         cluster.put_namespace(**{"windlass.dev/queue": "team-b"})
         put_queue(cluster)
         await cluster.run()

@@ -39,7 +39,7 @@ class NamespaceLookups:
     """The objects that names in a job refer to."""
 
     namespace_labels: StringMap | None = field(default_factory=dict)
-    """None while the namespace is not known."""
+    """None while the namespace is not listed."""
     priorities: Mapping[str, PriorityClass] = field(default_factory=dict)
     stock: StorageObjects = field(default_factory=StorageObjects)
     levels: tuple[Level, ...] = ()
@@ -65,6 +65,8 @@ class ResolvedJob:
     """Claims of its namespace to annotate with the node of the first pod that mounts them, before that pod is bound."""
     trouble: str = ""
     """The reason for which it cannot be scheduled until something else in the cluster changes; "" for none."""
+    is_early: bool = False
+    """Whether `trouble` is that a watch has yet to report what exists already: it passes by itself."""
     warnings: tuple[str, ...] = ()
     """Settings without effect, or with another effect than intended: those of the manifest, and more."""
     denial: str = ""

@@ -61,6 +61,8 @@ class ClusterFit:
 
     waiting_reason: str = ""
     """The reason why the controller does not know the job yet; "" if it does."""
+    is_early: bool = False
+    """Whether that is a watch that is behind, of which its owner is not told: it passes by itself."""
     denial: str = ""
     """Why a job that the controller knows has not the queue or priority that it asks for; "" if it has."""
     to_choose: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ def fit_job(
     elif parsed.scheduler.is_foreign:
         found = replace(found, job=_placed_by(parsed.scheduler.name, found.job), to_choose=())
     if around.unmanaged:
-        found = replace(found, trouble=around.unmanaged)
+        found = replace(found, trouble=around.unmanaged, is_early=around.namespace_labels is None)
     elif not runs_mpijobs_v1 and (parsed.api_version, parsed.kind) == _MPIJOB_V1:
         found = replace(found, trouble=_NO_RIGHTS)
     # a denied job runs with what it may have

@@ -115,6 +115,8 @@ class JobReports:
 
     def report_wait(self, gang: Gang) -> None:
         """Reports what a job waits for that the controller does not know yet, and the verdict on it."""
+        if gang.fit.is_early:
+            return
         why = gang.fit.waiting_reason
         gang.notes.announced[CREATED] = ""
         self._refuse(

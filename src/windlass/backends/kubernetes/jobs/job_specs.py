@@ -53,9 +53,8 @@ class JobSpecs:
         parsed = gang.requested_spec[0] if gang.requested_spec else gang.parsed
         requested = found if parsed is gang.parsed else self._resolve_started(gang, parsed, started)
         gang.requested_spec = None if gang.job == requested.job else (parsed, requested.job)
-        gang.fit.waiting_reason = (
-            "" if gang.stored else found.trouble
-        )  # the controller knows every job that has a state
+        # the controller knows every job that has a state
+        gang.fit.waiting_reason, gang.fit.is_early = "" if gang.stored else found.trouble, found.is_early
         gang.fit.to_choose = found.to_choose
         self._note_denial(gang, found)
 
@@ -64,7 +63,7 @@ class JobSpecs:
         found = self._resolve_started(gang, parsed, gang.job.priority)
         before = gang.requested_spec[1] if gang.requested_spec else gang.job
         was_held = bool(gang.fit.waiting_reason)
-        gang.fit.waiting_reason = found.trouble if was_held else ""
+        gang.fit.waiting_reason, gang.fit.is_early = found.trouble if was_held else "", found.is_early
         if before.suspend != found.job.suspend:
             self._reports.report_suspension(gang, found.job)
         self._request(gang, parsed, found.job)
