@@ -138,7 +138,7 @@ def test_every_job_ends_and_releases_its_nodes(
 
 @depth(60)
 @given(st.lists(jobs, min_size=1, max_size=8), st.integers(0, 2**32), st.lists(jobs, max_size=8))
-def test_where_no_job_is_refused_an_impossible_one_waits_alone_and_says_why(
+def test_an_impossible_job_that_is_not_refused_waits_alone_and_says_why(
     wanted: list[Job], seed: int, edits: list[Job]
 ) -> None:
     backend = MemoryBackend(refuses=False)
