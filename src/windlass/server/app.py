@@ -98,7 +98,10 @@ class _Queries:
         return json_response(await self._service.scheduler.explain(request.path_params["name"], what_if))
 
     async def metrics(self, request: Request) -> Response:
-        return json_response(await self._service.metrics(request.path_params["name"], dict(request.query_params)))
+        from windlass.server.telemetry_records.queries import read_span  # noqa: PLC0415 - rarely needed
+
+        span = read_span(request.query_params)
+        return json_response(await self._service.metrics(request.path_params["name"], span))
 
     async def prospect(self, request: Request) -> Response:
         return json_response(await self._service.scheduler.prospect(request.path_params["name"]))

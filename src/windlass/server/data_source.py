@@ -11,7 +11,7 @@ from windlass.core.model.job import Job
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import JobState
-from windlass.server.job_filter import JobFilter
+from windlass.server.job_filter import HistoryFilter, JobFilter
 
 SnapshotFilter: TypeAlias = Callable[[Snapshot], Snapshot]
 
@@ -34,20 +34,8 @@ class JobRecords(Protocol):
     async def ended(self, job_filter: JobFilter, limit: int) -> Sequence[JobState]:
         """Ended jobs that match a filter, the latest created first."""
 
-    async def history(
-        self,
-        *,
-        name: str,
-        user: str,
-        since: int,
-        limit: int,
-        namespace: str = "",
-        visible: Collection[str] | None = None,
-    ) -> Sequence[JobState]:
-        """Jobs that ended at or after `since` (ms), the last to end first.
-
-        `namespace`: of a cluster; empty: all. `visible`: namespaces whose jobs may be listed; None: all.
-        """
+    async def history(self, chosen: HistoryFilter) -> Sequence[JobState]:
+        """Ended jobs that match a filter, the last to end first."""
 
     async def tasks(self, job_id: str) -> Sequence[Any]:
         """Ranks or pods of every generation, in order, as dataclasses."""

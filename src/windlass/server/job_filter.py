@@ -1,13 +1,17 @@
-"""Filter of job listings, the same with and without a controller."""
+"""Filters of job listings and of history, the same with and without a controller."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from windlass.core.model.status import CANCELLED, TERMINAL, JobState, Phase, state_name
+from windlass.server.errors import ApiError, ErrorCode
 
+_DEFAULT_LIMIT = 1_000
+_MAX_DIGITS = 18
+"""Maximum digits of a number in a request: the database takes 64 bits."""
 _ENDED_STATES = frozenset(phase.value for phase in TERMINAL) | {CANCELLED}
 
 
@@ -17,8 +21,8 @@ class JobFilter:
 
     states: frozenset[str]
     """Phases, and "Cancelled"."""
-    fields: Mapping[str, frozenset[str]]
-    """By "name", "user" and "queue"."""
+    fields: tuple[tuple[str, frozenset[str]], ...]
+    """For each of "name", "user" and "queue" that is limited."""
     ended: bool
     """Whether ended jobs are listed too."""
     namespace: str = ""
@@ -32,7 +36,7 @@ class JobFilter:
         if not is_in_namespace(state.id, self.namespace) or not is_visible(state.id, self.visible):
             return False
         values = {"name": job.name, "user": job.user, "queue": job.queue}
-        return all(values[key] in accepted for key, accepted in self.fields.items()) and (
+        return all(values[key] in accepted for key, accepted in self.fields) and (
             not self.states or not self.states.isdisjoint((state.status.phase.value, state_name(state.status)))
         )
 
@@ -44,7 +48,40 @@ class JobFilter:
             return None
         where: dict[str, Any] = {"namespace": self.namespace} if self.namespace else {}
         where |= {} if self.visible is None else {"visible": self.visible}
-        return {"phases": phases, "failed_for": {CANCELLED} if cancelled else (), **where, **self.fields}
+        return {"phases": phases, "failed_for": {CANCELLED} if cancelled else (), **where, **dict(self.fields)}
+
+
+@dataclass(frozen=True, slots=True)
+class JobListing:
+    """A part of a job listing."""
+
+    jobs: JobFilter
+    search: str = ""
+    """Text in the id, the user or the queue of a job, in any case; empty: any job."""
+    offset: int = 0
+    limit: int = _DEFAULT_LIMIT
+    progress: bool = False
+    """Whether the training progress of jobs that hold nodes is added."""
+
+    def has(self, state: JobState) -> bool:
+        """Whether the job matches filter and search."""
+        texts = state.id, state.job.user, state.job.queue
+        return self.jobs.has(state) and (not self.search or any(self.search in text.casefold() for text in texts))
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFilter:
+    """Choice of ended jobs; an empty text accepts any value."""
+
+    name: str = ""
+    user: str = ""
+    since: int = 0
+    """Earliest end of a job, in ms."""
+    limit: int = _DEFAULT_LIMIT
+    namespace: str = ""
+    """Namespace of a cluster's jobs; empty: all."""
+    visible: frozenset[str] | None = None
+    """Namespaces whose jobs may be listed; None: all."""
 
 
 def is_in_namespace(job_id: str, namespace: str) -> bool:
@@ -66,4 +103,29 @@ def parse_filter(filters: Mapping[str, Any]) -> JobFilter:
     given = {key: frozenset(str(filters[key]).split(",")) for key in keys}
     states = given.pop("phase", frozenset())
     ended = bool(filters.get("all")) or not states.isdisjoint(_ENDED_STATES)
-    return JobFilter(states, given, ended, str(filters.get("namespace") or ""))
+    return JobFilter(states, tuple(given.items()), ended, str(filters.get("namespace") or ""))
+
+
+def parse_listing(filters: Mapping[str, str], visible: frozenset[str] | None = None) -> JobListing:
+    """Filters: those of `parse_filter`, search, offset, limit and progress. Raises ApiError."""
+    return JobListing(
+        replace(parse_filter(filters), visible=visible),
+        filters.get("search", "").casefold(),
+        _number(filters, "offset", 0),
+        _number(filters, "limit", _DEFAULT_LIMIT),
+        bool(filters.get("progress")),
+    )
+
+
+def parse_history(filters: Mapping[str, str], visible: frozenset[str] | None = None) -> HistoryFilter:
+    """Filters: name, user, since (ms), limit and namespace. Raises ApiError."""
+    texts = {key: filters.get(key, "") for key in ("name", "user", "namespace")}
+    since, limit = _number(filters, "since", 0), _number(filters, "limit", _DEFAULT_LIMIT)
+    return HistoryFilter(**texts, since=since, limit=limit, visible=visible)
+
+
+def _number(filters: Mapping[str, str], key: str, default: int) -> int:
+    text = filters.get(key, str(default))
+    if not text.isdecimal() or len(text) > _MAX_DIGITS:
+        raise ApiError(ErrorCode.BAD_REQUEST, f"{key} is a number, not {text[:40]!r}")
+    return int(text)

@@ -15,7 +15,7 @@ from windlass.core.model.reservation import Reservation
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.server.data_source import SnapshotFilter
 from windlass.server.errors import ApiError, ErrorCode
-from windlass.server.job_filter import JobFilter
+from windlass.server.job_filter import HistoryFilter, JobFilter
 from windlass.server.rank_resources import describe_rank_resources
 
 
@@ -50,22 +50,12 @@ class LocalJobRecords:
         query = None if job_filter.namespace else job_filter.query(TERMINAL)
         return self._backend.store.jobs(**query, limit=limit) if query else []
 
-    async def history(
-        self,
-        *,
-        name: str,
-        user: str,
-        since: int,
-        limit: int,
-        namespace: str = "",
-        visible: Collection[str] | None = None,
-    ) -> Sequence[JobState]:
+    async def history(self, chosen: HistoryFilter) -> Sequence[JobState]:
         """Ended jobs; see `StateReader.history`. None is in a namespace."""
-        return (
-            []
-            if namespace or visible is not None
-            else self._backend.store.history(name=name, user=user, since=since, limit=limit)
-        )
+        if chosen.namespace or chosen.visible is not None:
+            return []
+        about = {"since": chosen.since, "limit": chosen.limit}
+        return self._backend.store.history(name=chosen.name, user=chosen.user, **about)
 
     async def tasks(self, job_id: str) -> Sequence[Task]:
         """Ranks of every generation."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import windlass
 from windlass.controller.controller import Controller
@@ -17,16 +17,16 @@ from windlass.server import views
 from windlass.server.data_source import DataSource
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.feed import EventFeed, FollowedEvents
-from windlass.server.job_filter import parse_filter
+from windlass.server.job_filter import HistoryFilter, JobListing, parse_history, parse_listing
 from windlass.server.job_lookup import JobLookup, listing_order
 from windlass.server.progress import summarize_progress
 from windlass.server.scheduler_queries import SchedulerQueries
 from windlass.server.views import Json
 
+if TYPE_CHECKING:
+    from windlass.server.telemetry_records.queries import HistorySpan
+
 Filters: TypeAlias = Mapping[str, str]
-_DEFAULT_LIMIT = 1_000
-_MAX_DIGITS = 18
-"""Maximum digits of a number in a request: the database takes 64 bits."""
 
 
 class Service:
@@ -79,36 +79,26 @@ class Service:
     async def jobs(self, filters: Filters) -> list[Json]:
         """Jobs as lines: holders of nodes, then pending jobs in queue order, then others, then ended jobs.
 
-        Filters: those of `job_filter`, `limit`, and `progress`, which adds the training progress of holders of nodes.
-        Ended jobs are listed only if the filter selects them, the latest first.
+        Filters: see `parse_listing`. Ended jobs are listed only if the filter selects them, the latest first.
         """
-        return (await self.job_page(filters))[0]
+        return (await self.job_page(parse_listing(filters)))[0]
 
-    async def job_page(self, filters: Filters, visible: Collection[str] | None = None) -> tuple[list[Json], int]:
-        """A part of that listing from `offset` on, and the number of jobs of all of it.
-
-        `search`: only jobs with this text in their id, user or queue. Ended jobs count up to the end of the page.
-        `visible`: only jobs of these namespaces; None: of all.
-        """
-        job_filter = replace(parse_filter(filters), visible=None if visible is None else frozenset(visible))
-        offset, limit = _number(filters, "offset", 0), _number(filters, "limit", _DEFAULT_LIMIT)
-        limit += offset
-        text = filters.get("search", "").casefold()
+    async def job_page(self, listing: JobListing) -> tuple[list[Json], int]:
+        """A part of that listing, and the number of jobs of all of it. Ended jobs count up to the end of the page."""
+        end = listing.offset + listing.limit
         positions = self.lookup.positions()
         chosen = [
-            state
-            for state in (*self._controller.states.values(), *self.source.held_jobs())
-            if job_filter.has(state) and _has_text(state, text)
+            state for state in (*self._controller.states.values(), *self.source.held_jobs()) if listing.has(state)
         ]
         chosen.sort(key=lambda state: listing_order(state, positions))
-        if job_filter.ended and len(chosen) < limit:
+        if listing.jobs.ended and len(chosen) < end:
             known = {state.id for state in chosen}
-            ended = await self.source.records.ended(job_filter, limit)
-            chosen += [state for state in ended if state.id not in known and _has_text(state, text)]
+            ended = await self.source.records.ended(listing.jobs, end)
+            chosen += [state for state in ended if state.id not in known and listing.has(state)]
         total = len(chosen)
-        chosen = chosen[offset:limit]
+        chosen = chosen[listing.offset : end]
         lines = [self.lookup.line(state, positions) for state in chosen]
-        if filters.get("progress"):
+        if listing.progress:
             lines = [{**line, "progress": await self._progress(s)} for line, s in zip(lines, chosen, strict=True)]
         return lines, total
 
@@ -134,22 +124,21 @@ class Service:
             "progress": seen,
         }
 
-    async def metrics(self, name: str, filters: Filters) -> Json:
-        """Stored telemetry of a job. Filters: since, until (ms), points, statistic."""
+    async def metrics(self, name: str, span: HistorySpan) -> Json:
+        """Stored telemetry of a job."""
         from windlass.telemetry.frames import job_scope  # noqa: PLC0415 - rarely needed
 
         ids = await self.lookup.ids(name)
         if len(ids) > 1:
             raise ApiError(ErrorCode.BAD_REQUEST, f"{name} is an array", f"name one of its jobs: {ids[0]}")
-        return {"id": ids[0], **await self.series(job_scope(ids[0]), filters)}
+        return {"id": ids[0], **await self.series(job_scope(ids[0]), span)}
 
-    async def series(self, scope: str, filters: Filters) -> Json:
-        """Stored telemetry of a scope: of the cluster, of a queue, of a job. Filters as for `metrics`."""
-        from windlass.server.telemetry_records.queries import read_span, stored_series  # noqa: PLC0415 - rarely needed
+    async def series(self, scope: str, span: HistorySpan) -> Json:
+        """Stored telemetry of a scope: of the cluster, of a queue, of a job."""
+        from windlass.server.telemetry_records.queries import stored_series  # noqa: PLC0415 - rarely needed
 
         if self._telemetry is None:
             raise ApiError(ErrorCode.WRONG_STATE, "this controller records no telemetry")
-        span = read_span(filters)
         found = await asyncio.to_thread(stored_series, self._telemetry, scope, span)
         return {"statistic": span.statistic, "series": found}
 
@@ -169,28 +158,10 @@ class Service:
             for name, queue in sorted(named.items())
         ]
 
-    async def history(self, filters: Filters, visible: Collection[str] | None = None) -> list[Json]:
-        """Ended jobs, the last first. Filters: name, user, since (ms), limit, namespace.
+    async def history(self, filters: Filters) -> list[Json]:
+        """Ended jobs, the last first. Filters: see `parse_history`."""
+        return await self.ended_jobs(parse_history(filters))
 
-        `visible`: only jobs of these namespaces; None: of all.
-        """
-        states = await self.source.records.history(
-            name=filters.get("name", ""),
-            user=filters.get("user", ""),
-            since=_number(filters, "since", 0),
-            limit=_number(filters, "limit", _DEFAULT_LIMIT),
-            namespace=filters.get("namespace", ""),
-            visible=visible,
-        )
-        return [views.job_line(state) for state in states]
-
-
-def _has_text(state: JobState, text: str) -> bool:
-    return not text or any(text in each.casefold() for each in (state.id, state.job.user, state.job.queue))
-
-
-def _number(filters: Filters, key: str, default: int) -> int:
-    text = filters.get(key, str(default))
-    if not text.isdecimal() or len(text) > _MAX_DIGITS:
-        raise ApiError(ErrorCode.BAD_REQUEST, f"{key} is a number, not {text[:40]!r}")
-    return int(text)
+    async def ended_jobs(self, chosen: HistoryFilter) -> list[Json]:
+        """Ended jobs, the last first."""
+        return [views.job_line(state) for state in await self.source.records.history(chosen)]

@@ -16,6 +16,7 @@ import strays
 from windlass.backends.port import Transition
 from windlass.core.model.job import Job, Role
 from windlass.core.model.status import JobState, Phase, Status
+from windlass.server.job_filter import HistoryFilter
 from windlass.server.operator.history import databases, tables, writer
 from windlass.server.operator.history.databases import HistoryError
 from windlass.server.operator.history.entries import HistoryEntry, LogEntry, MemberEntry, TransitionEntry
@@ -125,7 +126,7 @@ def test_noted_entries_are_visible_to_the_next_query(url):
             state = ended("digits", NOON + number * DAY)
             kept.writer.note(HistoryEntry(entries_of(state, Phase.SUCCEEDED), (state,)))
             assert await kept.job("team/digits") == state
-        assert len(await kept.ended(name="digits", user="", since=0, limit=100)) == 50
+        assert len(await kept.ended(HistoryFilter(name="digits", limit=100))) == 50
 
     run(url, story)
 
@@ -149,8 +150,8 @@ def test_listings_follow_their_filters(url):
         assert await listed(phases={Phase.SUCCEEDED}, failed_for={"Cancelled"}) == "ba"
         assert await listed(name={"a", "c"}, queue={"default"}) == "ca"
         assert len(await kept.jobs({}, 2)) == 2
-        assert [s.job.name for s in await kept.ended(name="", user="ada", since=0, limit=9)] == ["c", "a"]
-        assert [s.job.name for s in await kept.ended(name="", user="", since=NOON + 60_001, limit=9)] == ["c", "b"]
+        assert [s.job.name for s in await kept.ended(HistoryFilter(user="ada"))] == ["c", "a"]
+        assert [s.job.name for s in await kept.ended(HistoryFilter(since=NOON + 60_001))] == ["c", "b"]
         assert await kept.ids("b") == await kept.ids("team/b") == ["team/b"]
         assert await kept.names() == ["team/c", "team/b", "team/a"]
 

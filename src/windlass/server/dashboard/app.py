@@ -22,12 +22,15 @@ from windlass.server.dashboard.page_files import asset_response, index_response
 from windlass.server.dashboard.sessions import Session
 from windlass.server.dashboard.simulation import Simulation
 from windlass.server.dashboard.state_version import MAX_FOLLOWERS, StateVersion
+from windlass.server.dashboard.view import View
 from windlass.server.dashboard.view_cache import CachedAnswer, ViewCache
 from windlass.server.errors import HTTP_STATUS, ApiError, ErrorCode
 
 Json = dict[str, Any]
 _PAGES = ("/", "/queue", "/nodes", "/share", "/history", "/simulator", "/jobs/{name:path}")
 _RETRY_MS = 1_000
+_MAX_PATH = 2_048
+"""Maximum characters of the path and the parameters of a view."""
 _MAX_BODY = 1 << 16
 
 
@@ -49,8 +52,8 @@ class Pages(Protocol):
     async def about(self) -> Json:
         """Version and cluster, for the head of every page."""
 
-    async def find(self, view: str, name: str, filters: Mapping[str, str]) -> Callable[[], Awaitable[Any]] | None:
-        """The function that computes a view; None if there is no such view."""
+    async def find(self, view: str, name: str, filters: Mapping[str, str]) -> View | None:
+        """A view by the parameters of a request; None if there is no such view."""
 
     async def log(self, name: str, filters: Mapping[str, str]) -> Json:
         """A piece of a job's output."""
@@ -108,11 +111,12 @@ class Dashboard:
         """A view, computed once for each version of the state and each audience."""
         name, argument = request.path_params["view"], request.path_params.get("name", "")
         pages = await self._pages_of(request)
-        produce = await pages.find(name, argument, dict(request.query_params))
-        if produce is None:
+        if len(request.url.path) + len(request.url.query) > _MAX_PATH:
+            raise ApiError(ErrorCode.BAD_REQUEST, "the address is too long", f"use at most {_MAX_PATH} characters")
+        view = await pages.find(name, argument, dict(request.query_params))
+        if view is None:
             raise HTTPException(404)
-        key = f"{request.url.path}?{request.url.query}"
-        found = await self.cache.answer(pages.audience, key, self.version.number, produce)
+        found = await self.cache.answer(pages.audience, view, self.version.number)
         return _cached(request, found)
 
     async def log(self, request: Request) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from windlass.server.dashboard.node_history import read_node_history
 from windlass.server.dashboard.pages import Filters, PageViews
 from windlass.server.dashboard.rerun_environment import read_rerun_environment
 from windlass.server.dashboard.simulation import Simulation
+from windlass.server.dashboard.view import View
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.rerun import rerun_request
 from windlass.server.service import Service
@@ -42,10 +43,10 @@ class LocalPages:
         """Version and cluster."""
         return self.views.about()
 
-    async def find(self, view: str, name: str, filters: Filters) -> Callable[[], Awaitable[Any]] | None:
-        """The function that computes a view."""
+    async def find(self, view: str, name: str, filters: Filters) -> View | None:
+        """A view by the parameters of a request."""
         if view == "rerun" and name:
-            return partial(self._rerun_environment, name)
+            return View((view, name), partial(self._rerun_environment, name))
         return self.views.find(view, name, filters)
 
     async def _rerun_environment(self, name: str) -> Json:

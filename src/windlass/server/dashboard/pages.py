@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from windlass.controller.controller import Controller
@@ -18,18 +19,27 @@ from windlass.server.dashboard.overview import RECENT_MS, overview, without_node
 from windlass.server.dashboard.page_sources import PageSources
 from windlass.server.dashboard.slowness import slowness
 from windlass.server.dashboard.time_axis import TimeAxis
+from windlass.server.dashboard.view import View
 from windlass.server.errors import ApiError, ErrorCode
+from windlass.server.job_filter import HistoryFilter, JobListing, parse_history, parse_listing
 from windlass.server.service import Service
+from windlass.server.telemetry_records.queries import HistorySpan, read_span
 from windlass.telemetry.frames import CLUSTER, job_scope, node_scope, queue_scope
 
 Json = dict[str, Any]
 Filters = Mapping[str, str]
 _MAX_ROWS = "200"
-_MAX_MEASURED = "100"
+_MAX_MEASURED = 100
 """Running jobs whose ranks are read for the use of nodes."""
+_COURSES: Mapping[str, Callable[[str], str]] = MappingProxyType({"course": queue_scope, "node_course": node_scope})
+"""Views of recorded telemetry by name, and the scope of telemetry for a name."""
+_HISTORY_FILTERS = ("name", "user", "since", "namespace")
 _HISTORY_ROWS = 500
-_HISTORY_READ = "5000"
+_HISTORY_READ = 5_000
 """Ended jobs among which the filters by state and queue choose, the last first."""
+_COURSE_POINTS = 300
+_MAX_HOURS = 24 * 365
+"""Longest course that is shown; telemetry is kept for a shorter time."""
 _MAX_DIGITS = 16
 
 
@@ -48,48 +58,63 @@ class PageViews:
         ping = self.service.ping()
         return {name: ping[name] for name in ("version", "cluster", "state", "trouble")}
 
-    def find(self, view: str, name: str, filters: Filters) -> Callable[[], Awaitable[Any]] | None:
-        """The function that computes a view; None if there is no such view."""
+    def find(self, view: str, name: str, filters: Filters) -> View | None:
+        """A view by the parameters of a request; None if there is no such view. Raises ApiError."""
+        if name:
+            return self._find_one(view, name, filters)
+        if view == "queue":
+            listing = parse_listing({"limit": _MAX_ROWS, **filters, "progress": "1"}, self.audience.namespaces)
+            return View((view, listing), partial(self._queue, listing))
+        if view == "history":
+            known = {key: text for key, text in filters.items() if key in _HISTORY_FILTERS and text}
+            chosen = replace(parse_history(known, self.audience.namespaces), limit=_HISTORY_READ)
+            state, queue = filters.get("state", ""), filters.get("queue", "")
+            return View((view, chosen, state, queue), partial(self._history, chosen, state, queue))
+        if view == "course":
+            return self._find_course(CLUSTER, filters)
         of_all: dict[str, Callable[[], Awaitable[Any]]] = {
             "overview": self._overview,
-            "queue": partial(self._queue, filters),
             "time_axis": self._time_axis,
             "node_use": self._node_use,
             "nodes": self._nodes,
             "share": self._share,
             "choices": self._choices,
-            "history": partial(self._history, filters),
-            "course": partial(self._course, CLUSTER, filters),
         }
-        if view == "course" and name:
-            return partial(self._course, queue_scope(name), filters)
-        if view == "node_course" and name:
-            return partial(self._course, node_scope(name), filters)
-        of_one: dict[str, Callable[[str, Filters], Awaitable[Any]]] = {
+        return View((view,), of_all[view]) if view in of_all else None
+
+    def _find_one(self, view: str, name: str, filters: Filters) -> View | None:
+        """A view of one job, queue or node."""
+        if view == "metrics":
+            span = read_span(filters)
+            return View((view, name, span), partial(self._metrics, name, span))
+        if view == "why":
+            change = filters.get("what_if", "").strip()
+            return View((view, name, change), partial(self.service.scheduler.explain, name, change))
+        if view in _COURSES:
+            return self._find_course(_COURSES[view](name), filters)
+        of_one: dict[str, Callable[[str], Awaitable[Any]]] = {
             "job": self._job,
-            "why": self._explain,
-            "metrics": self._metrics,
             "node": self._node,
             "findings": self._find_causes,
             "checkpoints": self._checkpoints,
             "slowness": self._slowness,
         }
-        if name:
-            return partial(of_one[view], name, filters) if view in of_one else None
-        return of_all.get(view)
+        return View((view, name), partial(of_one[view], name)) if view in of_one else None
+
+    def _find_course(self, scope: str, filters: Filters) -> View:
+        hours = max(1, min(_number(filters.get("hours", "1")), _MAX_HOURS))
+        return View(("course", scope, hours), partial(self._course, scope, hours))
 
     async def _overview(self) -> Json:
         audience, now = self.audience, self.service.source.now()
-        ended = await self.service.source.records.history(
-            name="", user="", since=now - RECENT_MS, limit=1_000, visible=audience.namespaces
-        )
+        recent = HistoryFilter(since=now - RECENT_MS, visible=audience.namespaces)
+        ended = await self.service.source.records.history(recent)
         states = [state for state in self.controller.states.values() if audience.sees(state.id)]
         found = overview(self.controller.snapshot(), states, ended, self.controller.plan.verdicts, now)
         return found if audience.may_read("nodes") else without_nodes(found)
 
-    async def _queue(self, filters: Filters) -> Json:
-        asked = {"limit": _MAX_ROWS, **filters, "progress": "1"}
-        rows, total = await self.service.job_page(asked, self.audience.namespaces)
+    async def _queue(self, listing: JobListing) -> Json:
+        rows, total = await self.service.job_page(listing)
         return {"jobs": rows, "total": total, "now": self.service.source.now()}
 
     async def _time_axis(self) -> Json:
@@ -99,12 +124,11 @@ class PageViews:
         return {"nodes": self.service.nodes(), "now": self.service.source.now()}
 
     async def _node_use(self) -> Json:
-        rows, total = await self.service.job_page(
-            {"phase": "Running", "limit": _MAX_MEASURED, "progress": "1"}, self.audience.namespaces
-        )
+        running = parse_listing({"phase": "Running", "progress": "1"}, self.audience.namespaces)
+        rows, total = await self.service.job_page(replace(running, limit=_MAX_MEASURED))
         return {"nodes": node_use(rows), "left_out": total - len(rows)}
 
-    async def _node(self, name: str, _filters: Filters) -> Json:
+    async def _node(self, name: str) -> Json:
         past = await self.sources.node_history(name, self.audience.namespaces)
         return {"past": past, "now": self.service.source.now()}
 
@@ -116,27 +140,21 @@ class PageViews:
         snapshot = self.controller.snapshot()
         return {"gpu_types": gpu_types(snapshot), "queues": sorted(snapshot.queues)}
 
-    async def _history(self, filters: Filters) -> Json:
-        rows = await self.service.history(
-            {"limit": _HISTORY_READ, **_known(filters, ("name", "user", "since", "namespace"))},
-            self.audience.namespaces,
-        )
-        kept = [row for row in rows if _is_chosen(row, filters)]
-        return {"jobs": kept[:_HISTORY_ROWS], "total": len(kept), "is_cut": len(rows) == int(_HISTORY_READ)}
+    async def _history(self, chosen: HistoryFilter, state: str, queue: str) -> Json:
+        rows = await self.service.ended_jobs(chosen)
+        kept = [row for row in rows if state in ("", _state(row)) and queue in ("", row["queue"])]
+        return {"jobs": kept[:_HISTORY_ROWS], "total": len(kept), "is_cut": len(rows) == _HISTORY_READ}
 
-    async def _job(self, name: str, _filters: Filters) -> Json:
+    async def _job(self, name: str) -> Json:
         return {**await self.service.job(name), "now": self.service.source.now()}
 
-    async def _explain(self, name: str, filters: Filters) -> Json:
-        return await self.service.scheduler.explain(name, filters.get("what_if", ""))
+    async def _metrics(self, name: str, span: HistorySpan) -> Json:
+        return await self.service.metrics(name, span)
 
-    async def _metrics(self, name: str, filters: Filters) -> Json:
-        return await self.service.metrics(name, filters)
-
-    async def _find_causes(self, name: str, _filters: Filters) -> Json:
+    async def _find_causes(self, name: str) -> Json:
         return await self.sources.findings(await self.service.job(name))
 
-    async def _checkpoints(self, name: str, _filters: Filters) -> Json:
+    async def _checkpoints(self, name: str) -> Json:
         details = await self.service.job(name)
         if "members" in details:
             raise ApiError(ErrorCode.BAD_REQUEST, f"{name} is an array", "name one of its jobs")
@@ -145,22 +163,21 @@ class PageViews:
         saved = None if found["is_remote"] or found["trouble"] else complete
         return {**found, "losses": losses(details["transitions"], await self._steps(details["id"]), saved)}
 
-    async def _slowness(self, name: str, _filters: Filters) -> Json:
+    async def _slowness(self, name: str) -> Json:
         return {"causes": slowness(await self.service.job(name))}
 
     async def _steps(self, job_id: str) -> StepRecord:
         """Recorded steps; none if the controller records no telemetry."""
         try:
-            series = (await self.service.series(job_scope(job_id), {"statistic": "max"}))["series"]
+            series = (await self.service.series(job_scope(job_id), HistorySpan(statistic="max")))["series"]
         except ApiError:
             return StepRecord()
         found = next((each for each in series if each["series"] == "windlass_job_step"), None)
         return StepRecord(found["times"], [row[0] for row in found["values"]]) if found else StepRecord()
 
-    async def _course(self, scope: str, filters: Filters) -> Json:
-        hours = _number(filters.get("hours", "1"))
-        since = self.service.source.now() - max(1, hours) * 3_600_000
-        return await self.service.series(scope, {"since": str(since), "points": "300"})
+    async def _course(self, scope: str, hours: int) -> Json:
+        since = self.service.source.now() - hours * 3_600_000
+        return await self.service.series(scope, HistorySpan(since, points=_COURSE_POINTS))
 
     async def log(self, name: str, filters: Filters) -> Json:
         """A piece of a job's output. Filters: attempt, rank, after (JSON: offsets of the piece before)."""
@@ -171,15 +188,10 @@ class PageViews:
         return await self.sources.log(ids[0], attempt, ranks, after)
 
 
-def _known(filters: Filters, names: Collection[str]) -> dict[str, str]:
-    return {name: text for name, text in filters.items() if name in names and text}
-
-
-def _is_chosen(row: Mapping[str, Any], filters: Filters) -> bool:
-    """Whether an ended job has the state and the queue of the filters."""
+def _state(row: Mapping[str, Any]) -> str:
+    """The state of an ended job."""
     is_cancelled = row["phase"] == "Failed" and row["reason"] == CANCELLED
-    state = CANCELLED if is_cancelled else row["phase"]
-    return filters.get("state", "") in ("", state) and filters.get("queue", "") in ("", row["queue"])
+    return CANCELLED if is_cancelled else str(row["phase"])
 
 
 def _number(text: str) -> int:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import json
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections import Counter, OrderedDict
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
-_MAX_ANSWERS = 256
+import msgspec
+
+from windlass.server.dashboard.view import View
+
+MAX_BYTES, MAX_AUDIENCE_BYTES = 32 << 20, 16 << 20
+"""Bytes of all answers, and of those of one audience. Beyond them the one that was used longest ago is dropped."""
+_ENTRY_BYTES = 4_096
+"""Bytes that are counted for an answer beside its body: its key has the texts of a request."""
 _MIN_COMPRESSED_BYTES = 1_024
+_Place: TypeAlias = tuple[str, tuple[Hashable, ...]]
+"""Audience, and key of the view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,39 +30,66 @@ class CachedAnswer:
     plain: bytes
     compressed: bytes | None
 
+    @property
+    def size(self) -> int:
+        """Bytes in memory, about."""
+        return len(self.plain) + len(self.compressed or b"") + _ENTRY_BYTES
+
 
 @dataclass(slots=True)
 class ViewCache:
-    """The latest answers by key; a key is computed by one request at a time."""
+    """The latest answers by audience and view; an answer is computed by one request at a time."""
 
-    _answers: OrderedDict[tuple[str, str], CachedAnswer] = field(default_factory=OrderedDict)
-    _locks: dict[tuple[str, str], asyncio.Lock] = field(default_factory=dict)
+    _answers: OrderedDict[_Place, CachedAnswer] = field(default_factory=OrderedDict)
+    """The one that was used longest ago first."""
+    _sizes: Counter[str] = field(default_factory=Counter)
+    """Bytes by audience."""
+    _locks: dict[_Place, asyncio.Lock] = field(default_factory=dict)
 
-    async def answer(
-        self, audience: str, key: str, version: int, produce: Callable[[], Awaitable[Any]]
-    ) -> CachedAnswer:
-        """The answer of `produce` at this version, computed or kept. Raises what `produce` raises.
+    @property
+    def size(self) -> int:
+        """Bytes of all kept answers."""
+        return self._sizes.total()
+
+    async def answer(self, audience: str, view: View, version: int) -> CachedAnswer:
+        """The answer of a view at this version, computed or kept. Raises what the view raises.
 
         `audience`: key of what the visitor may read. Answers of one audience are never given to another.
         """
-        place, etag = (audience, key), f'"{version}.{audience}"'
+        place, etag = (audience, view.key), f'"{version}.{audience}"'
         lock = self._locks.setdefault(place, asyncio.Lock())
         try:
             async with lock:
                 found = self._answers.get(place)
                 if found is None or found.etag != etag:
-                    found = _encode(await produce(), etag)
-                    self._answers[place] = found
-                self._answers.move_to_end(place)
-                while len(self._answers) > _MAX_ANSWERS:
-                    self._answers.popitem(last=False)
+                    found = await asyncio.to_thread(_encode, await view.produce(), etag)
+                    self._keep(place, found)
+                else:
+                    self._answers.move_to_end(place)
         finally:
             if not lock.locked():
                 self._locks.pop(place, None)
         return found
 
+    def _keep(self, place: _Place, answer: CachedAnswer) -> None:
+        """Keeps an answer, and drops others until the limits hold; one that is too large alone is not kept."""
+        self._drop(place)
+        self._answers[place] = answer
+        self._sizes[place[0]] += answer.size
+        while self._sizes[place[0]] > MAX_AUDIENCE_BYTES:
+            self._drop(next(each for each in self._answers if each[0] == place[0]))
+        while self.size > MAX_BYTES:
+            self._drop(next(iter(self._answers)))
+
+    def _drop(self, place: _Place) -> None:
+        dropped = self._answers.pop(place, None)
+        if dropped is not None:
+            self._sizes[place[0]] -= dropped.size
+            if not self._sizes[place[0]]:
+                del self._sizes[place[0]]
+
 
 def _encode(content: Any, etag: str) -> CachedAnswer:
-    plain = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+    plain = msgspec.json.encode(content)
     compressed = gzip.compress(plain, 5) if len(plain) >= _MIN_COMPRESSED_BYTES else None
     return CachedAnswer(etag, plain, compressed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
@@ -10,7 +10,7 @@ from windlass.backends.port import Transition
 from windlass.controller.controller import Controller
 from windlass.core.model.job import Job
 from windlass.core.model.status import TERMINAL, JobState
-from windlass.server.job_filter import JobFilter, is_in_namespace, is_visible
+from windlass.server.job_filter import HistoryFilter, JobFilter, is_in_namespace, is_visible
 from windlass.server.operator import job_names
 from windlass.server.operator.history.databases import HistoryError
 from windlass.server.operator.history.entries import RecordedStay, StoredLog
@@ -73,25 +73,11 @@ class ClusterJobRecords:
         found = _each_once([*here, *await self._history.jobs(query, limit)])
         return sorted(found, key=lambda state: -state.status.created_at)[:limit]
 
-    async def history(
-        self,
-        *,
-        name: str,
-        user: str,
-        since: int,
-        limit: int,
-        namespace: str = "",
-        visible: Collection[str] | None = None,
-    ) -> Sequence[JobState]:
+    async def history(self, chosen: HistoryFilter) -> Sequence[JobState]:
         """Ended jobs, the last to end first."""
-        fields = {key: value for key, value in (("name", name), ("user", user)) if value}
-        inside = (state for state in self._ended() if is_in_namespace(state.id, namespace))
-        ended = [state for state in inside if is_visible(state.id, visible)]
-        here = [state for state in ended if _matches(state, fields) and _end(state) >= since]
-        recorded = await self._history.ended(
-            name=name, user=user, since=since, limit=limit, namespace=namespace, visible=visible
-        )
-        return sorted(_each_once([*here, *recorded]), key=lambda state: -_end(state))[:limit]
+        here = [state for state in self._ended() if _matches(state, chosen)]
+        recorded = await self._history.ended(chosen)
+        return sorted(_each_once([*here, *recorded]), key=lambda state: -_end(state))[: chosen.limit]
 
     async def namespaces(self) -> set[str]:
         """Namespaces of the jobs that ended last, of those that history has."""
@@ -172,9 +158,15 @@ def _prefer_living(named: Sequence[JobState]) -> list[str]:
     return living or [state.id for state in sorted(named, key=lambda state: state.status.created_at)[-1:]]
 
 
-def _matches(state: JobState, fields: Mapping[str, str]) -> bool:
-    values = {"name": state.job.name, "user": state.job.user}
-    return all(values[key] == value for key, value in fields.items())
+def _matches(state: JobState, chosen: HistoryFilter) -> bool:
+    job = state.job
+    return (
+        chosen.name in ("", job.name)
+        and chosen.user in ("", job.user)
+        and _end(state) >= chosen.since
+        and is_in_namespace(state.id, chosen.namespace)
+        and is_visible(state.id, chosen.visible)
+    )
 
 
 def _each_once(states: Iterable[JobState]) -> list[JobState]:

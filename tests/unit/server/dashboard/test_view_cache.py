@@ -1,29 +1,41 @@
-"""Answers kept for an audience are given to no other, and keys of failures are not kept."""
+"""Kept answers: for one audience only, by what a request means, and within a number of bytes."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
+import threading
+from typing import Any
 
 import pytest
 
+from windlass.server.dashboard import view_cache
 from windlass.server.dashboard.audience import EVERYTHING, Audience
-from windlass.server.dashboard.view_cache import ViewCache
+from windlass.server.dashboard.view import View
+from windlass.server.dashboard.view_cache import MAX_AUDIENCE_BYTES, MAX_BYTES, ViewCache
+
+MIB = 1 << 20
+
+
+def view(content: Any, *key: Any, computed: list[Any] | None = None) -> View:
+    async def produce() -> Any:
+        if computed is not None:
+            computed.append(content)
+        return content
+
+    return View(key or ("queue",), produce)
 
 
 def test_each_audience_has_its_own_answer_and_tag() -> None:
     async def story() -> None:
-        cache, computed = ViewCache(), []
-
-        async def produce(text: str) -> str:
-            computed.append(text)
-            return text
-
+        cache, computed = ViewCache(), list[str]()
         for _ in range(2):
-            ann = await cache.answer("a", "/api/queue", 1, lambda: produce("ann's"))
-            bob = await cache.answer("b", "/api/queue", 1, lambda: produce("bob's"))
+            ann = await cache.answer("a", view("ann's", computed=computed), 1)
+            bob = await cache.answer("b", view("bob's", computed=computed), 1)
             assert (ann.plain, bob.plain) == (b'"ann\'s"', b'"bob\'s"')
             assert ann.etag != bob.etag
         assert computed == ["ann's", "bob's"]
+        assert (await cache.answer("a", view("new"), 2)).plain == b'"new"'
 
     asyncio.run(story())
 
@@ -33,14 +45,62 @@ def test_many_failing_questions_leave_nothing_behind() -> None:
         cache = ViewCache()
 
         async def fail() -> None:
-            raise ValueError
+            raise ValueError("no answer")
 
         for number in range(1_000):
-            with pytest.raises(ValueError, match=""):
-                await cache.answer("a", f"/api/queue?{number}", 1, fail)
+            with pytest.raises(ValueError, match="no answer"):
+                await cache.answer("a", View(("queue", number), fail), 1)
         assert not cache._locks
+        assert cache.size == 0
 
     asyncio.run(story())
+
+
+def test_answers_are_bounded_by_bytes_and_the_oldest_is_dropped_first() -> None:
+    async def story() -> None:
+        cache, computed = ViewCache(), list[int]()
+        for audience in range(8):
+            for number in range(8):
+                await cache.answer(str(audience), view("x" * 4 * MIB, "history", number), 1)
+                assert cache.size <= MAX_BYTES
+        await cache.answer("a", view("y" * (MAX_AUDIENCE_BYTES + 1), "too large"), 1)
+        assert cache.size <= MAX_BYTES
+        for number in range(8):
+            await cache.answer("7", view(number, "history", number, computed=computed), 1)
+        assert computed == [0, 1, 2, 3, 4]
+        for number in range(20_000):
+            cache._keep(("a", ("queue", number)), view_cache.CachedAnswer("", b"{}", None))
+        assert cache.size <= MAX_BYTES
+
+    asyncio.run(story())
+
+
+def test_variants_of_one_audience_leave_the_answers_of_another() -> None:
+    async def story() -> None:
+        cache, computed = ViewCache(), list[str]()
+        await cache.answer("bob", view("overview", computed=computed), 1)
+        for number in range(64):
+            await cache.answer("ann", view("x" * MIB, "queue", number), 1)
+        await cache.answer("bob", view("overview", computed=computed), 1)
+        assert computed == ["overview"]
+
+    asyncio.run(story())
+
+
+def test_a_large_answer_is_encoded_outside_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+    encode = view_cache._encode
+
+    def watched(content: Any, etag: str) -> view_cache.CachedAnswer:
+        threads.append(threading.current_thread())
+        return encode(content, etag)
+
+    monkeypatch.setattr(view_cache, "_encode", watched)
+    content = {"jobs": [{"id": f"job-{number}", "wait": None, "share": 0.5} for number in range(1_000)]}
+    found = asyncio.run(ViewCache().answer("a", view(content), 1))
+    assert threads != [threading.main_thread()]
+    assert found.compressed is not None
+    assert gzip.decompress(found.compressed) == found.plain
 
 
 def test_audiences_with_equal_rights_have_one_key() -> None:

@@ -14,6 +14,7 @@ from windlass.backends.port import BackendError
 from windlass.server.actions import JOB_ACTIONS, find_obstacle
 from windlass.server.dashboard.pages import Filters, PageViews
 from windlass.server.dashboard.simulation import Simulation
+from windlass.server.dashboard.view import View
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.job_filter import is_in_namespace
 from windlass.server.operator.dashboard.object_actions import ObjectActions
@@ -104,17 +105,18 @@ class ClusterPages:
             about = {**about, "cluster": "", "state": "", "trouble": ""}
         return {**redact(about, self.hidden), "user": self.session.user.name}
 
-    async def find(self, view: str, name: str, filters: Filters) -> Callable[[], Awaitable[Any]] | None:
-        """The function that computes a view, after a check of the right to it. Raises ApiError, BackendError."""
+    async def find(self, view: str, name: str, filters: Filters) -> View | None:
+        """A view by the parameters of a request, after a check of the right to it. Raises ApiError, BackendError."""
         if view in _OF_JOB and name:
             await self._require_job(_OF_JOB[view], name)
         elif view in _OF_CLUSTER:
             await self.authorizer.require(self.session.user, query_right("list", _OF_CLUSTER[view]))
         elif view not in _OF_ROWS or name:
             return None
-        produce = _find_no_series if view in _MEASURED else self.views.find(view, name, _bounded(filters))
+        is_measured = view in _MEASURED
+        found = View((view,), _find_no_series) if is_measured else self.views.find(view, name, _bounded(filters))
         of_job = name if view in _OF_JOB else ""
-        return None if produce is None else partial(self._answer, self.turns.views, of_job, produce)
+        return found and View(found.key, partial(self._answer, self.turns.views, of_job, found.produce))
 
     async def log(self, name: str, filters: Filters) -> Json:
         """A piece of a job's output."""

@@ -10,6 +10,7 @@ import msgspec
 from windlass.backends.port import Transition
 from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Phase, Status
+from windlass.server.job_filter import HistoryFilter
 from windlass.server.operator.history.databases import Database, HistoryError, Row
 from windlass.server.operator.history.entries import RecordedStay, StoredLog
 from windlass.server.operator.pod_tasks import PodTask
@@ -76,26 +77,17 @@ def jobs(database: Database, query: Mapping[str, Any], limit: int) -> list[JobSt
     return _states(database, f"{_STATE} WHERE {' AND '.join(tests)} ORDER BY created_at DESC LIMIT ?", (*values, limit))
 
 
-def ended(
-    database: Database,
-    *,
-    name: str,
-    user: str,
-    since: int,
-    limit: int,
-    namespace: str = "",
-    visible: Collection[str] | None = None,
-) -> list[JobState]:
-    """Jobs that ended at or after `since` (ms), the last to end first. `visible`: only of these namespaces."""
-    inside = f"{namespace}/%" if namespace else ""
-    tests, values = ["finished_at >= ?"], [since, *filter(None, (name, user, inside))]
-    tests += [f"{column} = ?" for column, value in (("name", name), ("username", user)) if value]
+def ended(database: Database, chosen: HistoryFilter) -> list[JobState]:
+    """Ended jobs that match a filter, the last to end first."""
+    inside = f"{chosen.namespace}/%" if chosen.namespace else ""
+    tests, values = ["finished_at >= ?"], [chosen.since, *filter(None, (chosen.name, chosen.user, inside))]
+    tests += [f"{column} = ?" for column, value in (("name", chosen.name), ("username", chosen.user)) if value]
     tests += ["id LIKE ?"] if inside else []
-    if visible is not None:
-        tests.append(_is_visible(visible))
-        values += _prefixes(visible)
+    if chosen.visible is not None:
+        tests.append(_is_visible(chosen.visible))
+        values += _prefixes(chosen.visible)
     query = f"{_STATE} WHERE {' AND '.join(tests)} ORDER BY finished_at DESC LIMIT ?"
-    return _states(database, query, (*values, limit))
+    return _states(database, query, (*values, chosen.limit))
 
 
 def transitions(database: Database, job_id: str, created_at: int) -> list[Transition]:

@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar
 
 from windlass.backends.port import Transition
 from windlass.core.model.status import JobState
+from windlass.server.job_filter import HistoryFilter
 from windlass.server.operator.history import databases, queries, tables
 from windlass.server.operator.history.database_thread import DatabaseThread
 from windlass.server.operator.history.databases import Database
@@ -55,19 +56,9 @@ class JobHistory:
         """See `queries.jobs`."""
         return await self._query(lambda database: queries.jobs(database, query, limit))
 
-    async def ended(
-        self,
-        *,
-        name: str,
-        user: str,
-        since: int,
-        limit: int,
-        namespace: str = "",
-        visible: Collection[str] | None = None,
-    ) -> list[JobState]:
+    async def ended(self, chosen: HistoryFilter) -> list[JobState]:
         """See `queries.ended`."""
-        asked: dict[str, Any] = {"name": name, "user": user, "namespace": namespace, "visible": visible}
-        return await self._query(lambda database: queries.ended(database, **asked, since=since, limit=limit))
+        return await self._query(lambda database: queries.ended(database, chosen))
 
     async def transitions(self, job_id: str, created_at: int) -> list[Transition]:
         """Transitions of one job, oldest first."""

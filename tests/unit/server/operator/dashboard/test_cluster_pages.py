@@ -10,6 +10,7 @@ import pytest
 from virtual_loop import run_in_virtual_time
 
 from windlass.backends.kubernetes.client.reviews import User
+from windlass.server.dashboard.view import View
 from windlass.server.operator.dashboard.cluster_pages import AnswerTurns, ClusterPages
 from windlass.server.operator.dashboard.user_sessions import UserSession
 
@@ -39,7 +40,7 @@ class Views:
             await asyncio.sleep(self.delay)
             return {"view": view}
 
-        return answer
+        return View((view,), answer)
 
 
 class EveryRight:
@@ -60,7 +61,7 @@ def pages_of(name: str, views: Any, turns: AnswerTurns) -> ClusterPages:
 async def read(pages: ClusterPages) -> Any:
     found = await pages.find("queue", "", {})
     assert found is not None
-    return await found()
+    return await found.produce()
 
 
 @pytest.mark.parametrize("kind", ["log", "act", "view"])

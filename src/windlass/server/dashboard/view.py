@@ -1,0 +1,17 @@
+"""A view with the parameters that its request means, however they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view of one audience. Views with equal keys have the same answer at one version of the state."""
+
+    key: tuple[Hashable, ...]
+    """Name of the view, and its parsed parameters."""
+    produce: Callable[[], Awaitable[Any]]
+    """Computes the answer. Raises ApiError, BackendError."""

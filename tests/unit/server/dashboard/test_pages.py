@@ -1,0 +1,78 @@
+"""Views by the parameters of a request: requests that mean the same are one view."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from windlass.server.dashboard.audience import Audience
+from windlass.server.dashboard.pages import PageViews
+from windlass.server.errors import ApiError
+
+
+class Anything:
+    """A service that is not asked: views are compared by their keys."""
+
+    def __getattr__(self, _name: str) -> Any:
+        return Anything()
+
+    def __call__(self) -> Any:
+        return Anything()
+
+
+@pytest.fixture
+def views() -> PageViews:
+    nothing: Any = Anything()
+    return PageViews(nothing, nothing, nothing, nothing, Audience(frozenset({"team-a"})))
+
+
+def key(views: PageViews, view: str, name: str, filters: dict[str, str]) -> Any:
+    found = views.find(view, name, filters)
+    assert found is not None
+    return found.key
+
+
+@pytest.mark.parametrize(
+    ("view", "name", "same", "other"),
+    [
+        ("overview", "", [{}, {"x": "1"}, {"hours": "2"}], None),
+        ("nodes", "", [{}, {"limit": "7"}], None),
+        ("queue", "", [{}, {"limit": "200"}, {"limit": "0200"}, {"progress": ""}, {"y": "z"}], {"limit": "7"}),
+        ("queue", "", [{"search": "BIG"}, {"search": "big"}], {"search": "wide"}),
+        ("queue", "", [{"user": "ann,bob"}, {"user": "bob,ann"}], {"user": "ann"}),
+        ("history", "", [{}, {"since": ""}, {"since": "0"}, {"limit": "9"}], {"since": "5"}),
+        ("history", "", [{"state": "Failed"}, {"state": "Failed", "name": ""}], {"state": "Succeeded"}),
+        ("course", "", [{}, {"hours": "1"}, {"hours": "-4"}, {"points": "9"}], {"hours": "24"}),
+        ("course", "default", [{"hours": "9999999"}, {"hours": "8760"}], {"hours": "24"}),
+        ("metrics", "team-a/x", [{}, {"since": "0"}, {"statistic": "mean"}, {"z": "1"}], {"statistic": "max"}),
+        ("why", "team-a/x", [{}, {"what_if": " "}], {"what_if": "gpus=1"}),
+        ("job", "team-a/x", [{}, {"a": "b"}], None),
+    ],
+)
+def test_requests_that_mean_the_same_are_one_view(
+    views: PageViews, view: str, name: str, same: list[dict[str, str]], other: dict[str, str] | None
+) -> None:
+    keys = {key(views, view, name, filters) for filters in same}
+    assert len(keys) == 1
+    assert other is None or key(views, view, name, other) not in keys
+
+
+@pytest.mark.parametrize(("view", "name"), [("none", ""), ("job", ""), ("overview", "x"), ("none", "x")])
+def test_other_paths_are_no_view(views: PageViews, view: str, name: str) -> None:
+    assert views.find(view, name, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("view", "name", "filters"),
+    [
+        ("queue", "", {"limit": "many"}),
+        ("history", "", {"since": "yesterday"}),
+        ("course", "", {"hours": "1e9"}),
+        ("metrics", "team-a/x", {"statistic": "median"}),
+    ],
+)
+def test_a_wrong_parameter_is_refused(views: PageViews, view: str, name: str, filters: dict[str, str]) -> None:
+    with pytest.raises(ApiError) as refused:
+        views.find(view, name, filters)
+    assert next(iter(filters.values())) in refused.value.message
