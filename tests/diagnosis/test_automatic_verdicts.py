@@ -90,6 +90,12 @@ FAILURES = (
             container("no-package"),
         ),
     ),
+    Failure(
+        "killed worker of a data loader",
+        "dataloader-worker-died",
+        ("dataloader-worker-killed", "dataloader-worker-exited"),
+        (script("loader"),),
+    ),
     Failure("wrong shape", "tensor-shape", ("tensor-shape",), (script("shape"),)),
     Failure("unreadable checkpoint", "checkpoint-corrupt", ("checkpoint-not-readable",), (script("checkpoint"),)),
     Failure(

@@ -78,6 +78,21 @@ for step in range(5):
     print(f"step {step} loss 0.5", flush=True)
 raise ValueError("sample 5 has no label")
 """
+KILLED_WORKER = """
+import os, signal, torch, torch.distributed as dist
+
+class Samples(torch.utils.data.Dataset):
+    def __len__(self):
+        return 400
+    def __getitem__(self, index):
+        if os.environ["RANK"] == "1" and index == 40:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return torch.ones(1)
+
+dist.init_process_group("gloo")
+for batch in torch.utils.data.DataLoader(Samples(), batch_size=4, num_workers=2):
+    dist.all_reduce(batch)
+"""
 SHAPES = "import torch; torch.nn.Linear(4, 2)(torch.ones(3, 5))"
 
 
@@ -100,8 +115,12 @@ def verdict_of(state: Path, job: str) -> dict[str, object]:
         (["rendezvous-port-in-use"], PORT_IN_USE, 1),
         (["checkpoint-not-readable"], UNREADABLE_CHECKPOINT, 1),
         (["python-exception"], SAME_STEP, 1),
+        (["dataloader-worker-killed", "dataloader-worker-exited"], KILLED_WORKER, 2),
     ],
-    ids=["memory", "disk", "package", "shape", "rendezvous", "hang", "nan", "world size", "port", "checkpoint", "step"],
+    ids=[
+        *("memory", "disk", "package", "shape", "rendezvous", "hang"),
+        *("nan", "world size", "port", "checkpoint", "step", "loader"),
+    ],
 )
 def test_the_failure_of_a_script_has_its_verdict_at_the_end_of_the_run(
     state: Path, tmp_path: Path, rules: list[str], script: str, ranks: int

@@ -27,6 +27,9 @@ def test_the_first_verdict_of_a_scenario_names_its_cause(scenario: dict[str, Any
     verdict = diagnose(Evidence(logs, has_failed=scenario.get("has_failed", False))).verdict
     right = [scenario["cause"], *scenario.get("also_right", [])]
     assert (verdict.cause if verdict else "healthy") in right
+    if verdict:
+        told = {"rule": verdict.rule, "rank": verdict.rank}
+        assert told == told | {name: scenario[name] for name in told if name in scenario}
 
 
 def test_lines_of_healthy_runs_give_no_verdict() -> None:
