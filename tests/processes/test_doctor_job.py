@@ -223,6 +223,50 @@ def test_a_preempted_job_and_a_waiting_job_are_explained(state: Path, tmp_path: 
         assert json.loads(waits.stdout)["verdict"]["cause"] in ("insufficient-gpu", "queue-waiting")
 
 
+STANDS_STILL = """
+import os, time
+for step in range(2):
+    print("step", step, flush=True)
+    if os.environ["RANK"] == "1":
+        time.sleep(100)
+    time.sleep(0.5)
+time.sleep(100)
+"""
+
+
+def test_a_job_that_runs_has_the_last_signs_of_its_ranks(state: Path, tmp_path: Path):
+    (tmp_path / "script.py").write_text(STANDS_STILL)
+    with daemon(state, *SMALL):
+        words = ("submit", "--name", "case", "-N", "2", "--workdir", str(tmp_path))
+        ok(state, *words, "--", sys.executable, "script.py")
+        seen = "it['job']['ranks'] and all(each['printed_at'] for each in it['job']['ranks'])"
+        first, second = until(state, f"{seen} and it['job']['ranks'][0]['rank'] == 1", "doctor", "case")["job"]["ranks"]
+        assert (first["node"], second["rank"]) == ("n2", 0)
+        assert first["printed_at"] <= second["printed_at"]
+        ran = windlass(state, "doctor", "case")
+        assert ran.returncode == 0
+        head, nothing, *lines = ran.stdout.splitlines()
+        assert head.startswith("case-1 runs: attempt 1 since ")
+        assert nothing == "No line points to a failure."
+        assert lines[0] == "last signs"
+        assert lines[2].startswith("  rank 1 on n2: last output ")
+        assert "  none with the launcher plain; agents have it: --launcher agent" in lines
+        assert "  windlass logs case-1 --rank 1 --tail 20" in lines
+        assert windlass(state, "doctor", "case", "-o", "markdown").stdout.startswith("**case-1 runs: attempt 1 since ")
+
+
+def test_a_job_that_waits_for_its_turn_and_one_that_has_succeeded_are_told_so(state: Path):
+    with daemon(state, *SMALL):
+        ok(state, "submit", "--name", "held", "--suspend", "--", "true")
+        assert ok(state, "doctor", "held").startswith("held-1 is suspended")
+        ok(state, "submit", "--name", "good", "--", "sh", "-c", "echo Error: no such file")
+        phase(state, "good", "Succeeded")
+        head, *lines = ok(state, "doctor", "good").splitlines()
+        assert head.startswith("good-2 has succeeded: attempt 1 since ")
+        assert lines == ["next command", "  windlass logs good-2"]
+        assert facts(state, "doctor", "good")["job"]["phase"] == "Succeeded"
+
+
 def test_the_verdict_survives_a_crash_of_the_daemon(state: Path):
     with daemon(state):
         ok(state, "submit", "--name", "case", "--", "sh", "-c", "kill -SEGV $$")

@@ -119,7 +119,7 @@ def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> O
         signals=_parse_signals(parsed.signals_to_handle),
         shutdown_timeout=_shutdown_timeout(parsed.shutdown_timeout, environment),
         virtual_local_rank=parsed.virtual_local_rank,
-        limits=_parse_limits(parsed.hang),
+        limits=parse_hang_limits(parsed.hang),
         notes=(*_unused_options(parsed), *_missing_secret(rendezvous, environment)),
     )
 
@@ -273,7 +273,8 @@ def _shutdown_timeout(parsed: int | None, environment: Mapping[str, str]) -> flo
     return max(1.0, seconds - _RESERVE_S) if variable == wire.GRACE else seconds
 
 
-def _parse_limits(text: str) -> HangLimits:
+def parse_hang_limits(text: str) -> HangLimits:
+    """Returns the limits of `--hang` or `WINDLASS_HANG`. Raises CommandLineError."""
     pairs = _parse_pairs("--hang", text)
     default = HangLimits()
     if unknown := set(pairs) - set(default._fields):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from windlass.backends.local.paths import StatePaths
 from windlass.cli.errors import UsageError
-from windlass.cli.failure_report import diagnose_with_progress
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.failure_report import diagnose_with_progress, print_diagnosis
+from windlass.cli.job_activity import activity_sections, headline
 from windlass.cli.target import record_source, resolve_context, state_folder, warn_if_offline
 from windlass.cli.terminal.progress import ProgressBar
+from windlass.cli.terminal.report_format import ReportFormat
 from windlass.diagnose.diagnosis import Diagnosis
+from windlass.diagnose.failures.reports import PresentState
 from windlass.server.diagnosis.evidence_request import EvidenceRequest, LoggedText, read_evidence
+from windlass.server.diagnosis.job_activity import JobActivity, job_activity
 from windlass.server.errors import ApiError, ErrorCode
 
 Json = dict[str, Any]
@@ -29,37 +35,69 @@ class JobSelection(NamedTuple):
     state: Path | None
     attempt: int | None
 
+    @property
+    def option(self) -> str:
+        """The words that name the cluster in another command."""
+        return (f" --on {self.on}" if self.on else "") + (f" -n {self.namespace}" if self.namespace else "")
 
-def diagnose_job(job: JobSelection, *, show_secrets: bool, has_failed: bool = False) -> Diagnosis:
+
+class JobDiagnosis(NamedTuple):
+    """Diagnosis of an attempt of a job, or of why it waits."""
+
+    diagnosis: Diagnosis
+    activity: JobActivity | None
+    """The job as it is at present; None of an earlier attempt."""
+    was_read: bool = True
+    """Whether the evidence was searched for a cause; that of a job that has succeeded is not."""
+
+
+def print_job_diagnosis(job: JobSelection, how: ReportFormat, *, show_secrets: bool, has_failed: bool) -> ExitCode:
+    """Diagnoses a job, prints the report, and returns the exit code. Raises UsageError, ApiError."""
+    found = diagnose_job(job, show_secrets=show_secrets, has_failed=has_failed)
+    activity = found.activity
+    if activity is None:
+        return print_diagnosis(found.diagnosis, how, job=None)
+    is_over = activity.phase == "Failed"
+    present = None if is_over else PresentState(headline(activity), activity_sections(activity), found.was_read)
+    return print_diagnosis(found.diagnosis, how, present, job=asdict(activity))
+
+
+def diagnose_job(job: JobSelection, *, show_secrets: bool, has_failed: bool = False) -> JobDiagnosis:
     """Returns the diagnosis of an attempt of a job, or of why it waits. Raises UsageError, ApiError.
 
     `has_failed`: whether the user says that a job that runs stands still.
     """
     with ProgressBar(job.name, no_color=False, terminal_only=True) as show:
-        request, is_over = _collect(job, show)
+        # 1. the state of the job
+        show(0.0, 0, _STEPS, "reading the state of the job")
+        details, now = _details(job), int(time.time() * 1000)
+        newest = details["status"]["generation"]
+        is_past = job.attempt is not None and job.attempt < newest
+        if details["phase"] == "Succeeded" and not is_past and not has_failed:
+            return JobDiagnosis(Diagnosis(None), job_activity(details, {}, (), now, job.option), was_read=False)
+        # 2. its evidence
+        request = _collect(job, details, show)
         show(2 / _STEPS, 2, _STEPS, "reading flight recorders and status files")
-        evidence, gaps, _ = read_evidence(request)
-    evidence = replace(evidence, has_failed=has_failed or is_over)
-    found = diagnose_with_progress(evidence, show_secrets=show_secrets)
-    return replace(found, unseen=[*gaps, *found.unseen])
+        evidence, gaps, _, places = read_evidence(request)
+    # 3. the cause that the evidence names, and what the job does at present
+    is_over = details["phase"] == "Failed" or is_past
+    found = diagnose_with_progress(replace(evidence, has_failed=has_failed or is_over), show_secrets=show_secrets)
+    activity = None if is_past else job_activity(details, places, request.texts, now, job.option)
+    return JobDiagnosis(replace(found, unseen=[*gaps, *found.unseen]), activity)
 
 
-def _collect(job: JobSelection, show: ProgressBar) -> tuple[EvidenceRequest, bool]:
-    """Returns what is to be read of an attempt, and whether it has failed. Raises UsageError, ApiError."""
-    show(0.0, 0, _STEPS, "reading the state of the job")
-    details = _details(job)
-    if "members" in details:
-        raise UsageError(f"{job.name} is an array\nname one of its jobs: {details['members'][0]['id']}")
+def _collect(job: JobSelection, details: Json, show: ProgressBar) -> EvidenceRequest:
+    """Returns what is to be read of an attempt. Raises UsageError, ApiError."""
     newest = details["status"]["generation"]
     if job.attempt is not None and job.attempt > newest:
         raise UsageError(f"{details['id']} has no attempt {job.attempt}\nthe number of its attempts is {newest}")
     if details["phase"] == "Queued" and job.attempt is None:
-        return _reason_for_waiting(details), False
+        return _reason_for_waiting(details)
     show(1 / _STEPS, 1, _STEPS, "finding the logs of its ranks")
     request = _evidence(job, details, job.attempt or newest)
     if details["phase"] == "Created":  # it cannot queue yet
         request = replace(request, texts=[*request.texts, *_reason_for_waiting(details).texts])
-    return request, details["phase"] == "Failed" or (job.attempt or newest) < newest
+    return request
 
 
 def _details(job: JobSelection) -> Json:
@@ -71,6 +109,8 @@ def _details(job: JobSelection) -> Json:
             raise
         raise ApiError(ErrorCode.NO_SUCH_JOB, f"{job.name} is neither a file nor a job", error.message) from None
     warn_if_offline(source)
+    if "members" in details:
+        raise UsageError(f"{job.name} is an array\nname one of its jobs: {details['members'][0]['id']}")
     return details
 
 

@@ -24,7 +24,7 @@ from windlass.diagnose.flight.facts import read_hang_evidence
 
 if TYPE_CHECKING:
     from windlass.diagnose.diagnosis import Diagnosis
-    from windlass.diagnose.failures.reports import Paint
+    from windlass.diagnose.failures.reports import Paint, PresentState
 
 _COLOURS = {"verdict": "1;31", "label": "1", "quiet": "2"}
 
@@ -50,12 +50,19 @@ def diagnose_logs(paths: Sequence[str], *, show_secrets: bool, has_failed: bool 
     return diagnosis
 
 
-def print_diagnosis(diagnosis: Diagnosis, how: ReportFormat) -> ExitCode:
-    """Prints a diagnosis and returns the exit code: FAILED with a verdict, OK without."""
+def print_diagnosis(
+    diagnosis: Diagnosis, how: ReportFormat, present: PresentState | None = None, **more: object
+) -> ExitCode:
+    """Prints a diagnosis and returns the exit code: FAILED with a verdict, OK without.
+
+    `present`: the state of a job that has not failed; `more`: further fields of the JSON.
+    """
     if how is ReportFormat.JSON:
-        print(as_json(plain_data(diagnosis)))
+        print(as_json({**plain_data(diagnosis), **more}))
+    elif how is ReportFormat.MARKDOWN:
+        print(markdown_report(diagnosis, present))
     else:
-        print(markdown_report(diagnosis) if how is ReportFormat.MARKDOWN else text_report(diagnosis, _paint()))
+        print(text_report(diagnosis, _paint(), present))
     return ExitCode.OK if diagnosis.verdict is None else ExitCode.FAILED
 
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from windlass.diagnose.flight.heartbeats import step_position
+
 Json = dict[str, Any]
 
 _SLOW_FACTOR = 1.2
@@ -47,10 +49,14 @@ def summarize_progress(ranks: Sequence[Mapping[str, Any]]) -> Json | None:
         "eta": None if steps is None or step_ms is None else int(max(0, steps - (step or 0)) * step_ms),
         "heartbeat_at": max((rank["at"] for rank in beating), default=None),
         "printed_at": max((rank["printed_at"] for rank in ranks if rank["printed_at"]), default=None),
-        "behind": min(beating, key=lambda rank: (rank["step"], rank["at"]))["rank"] if beating else None,
+        "behind": min(beating, key=_position)["rank"] if beating else None,
         "slow": find_slow_ranks(ranks),
         "ranks": [_line(rank) for rank in ranks],
     }
+
+
+def _position(rank: Mapping[str, Any]) -> tuple[int, int, int]:
+    return *step_position(rank["step"], rank["phase"]), rank["at"]
 
 
 def _finite(rank: Mapping[str, Any]) -> Mapping[str, Any]:

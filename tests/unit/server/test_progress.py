@@ -25,6 +25,11 @@ def test_progress_contains_the_step_and_its_duration():
     assert seen["ranks"][1]["values"] == {"busy_ms": 100.0, "memory": 1e9 + 1}
 
 
+def test_of_ranks_in_one_step_the_one_in_the_earlier_phase_is_behind():
+    waits, last = {**rank(0, at=9_000), "phase": "backward"}, {**rank(1, at=9_500), "phase": "outside"}
+    assert summarize_progress([waits, last])["behind"] == 1
+
+
 def test_a_rank_with_much_more_work_is_named():
     assert summarize_progress([rank(0), rank(1, busy=130.0), rank(2)])["slow"] == [1]
     assert summarize_progress([rank(0), rank(1, busy=130.0)])["slow"] == []

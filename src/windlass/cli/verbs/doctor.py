@@ -88,18 +88,20 @@ def logs(
 ) -> int:
     """Name the root cause of a failed job, with its evidence, the fix and the next command.
 
-    Of a job it reads the logs of all ranks, how they ended, and what the cluster says; of one that waits, why.
+    Of a job it reads the logs of all ranks, how they ended, and what the cluster says; of one that waits, why. Of one
+    that runs it also prints the last signs of its ranks: the one that is furthest behind first.
 
     Reads logs of torchrun, windlass, MPI, DeepSpeed, accelerate, Ray, Horovod, Slurm, kubectl and the kernel, also
-    compressed by gzip. Exits with 1 if a cause was found, with 0 if no line points to a failure.
+    compressed by gzip. Exits with 1 if a cause was found, with 0 if no line points to a failure: also of
+    a job that runs, waits for its turn, or has succeeded.
     """
     from windlass.cli.failure_report import diagnose_logs, print_diagnosis  # noqa: PLC0415 - loads all rules
 
     if on or (len(words) == 1 and words[0] != "-" and not Path(words[0]).exists()):
-        from windlass.cli.doctor_job import JobSelection, diagnose_job  # noqa: PLC0415
+        from windlass.cli.doctor_job import JobSelection, print_job_diagnosis  # noqa: PLC0415
 
         job = JobSelection(words[0], on, namespace, state, attempt)
-        return print_diagnosis(diagnose_job(job, show_secrets=show_secrets, has_failed=has_failed), output)
+        return print_job_diagnosis(job, output, show_secrets=show_secrets, has_failed=has_failed)
     return print_diagnosis(diagnose_logs(words, show_secrets=show_secrets, has_failed=has_failed), output)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from windlass.diagnose.diagnosis import Advice, Diagnosis, EvidenceLine, RootCause
 
@@ -21,15 +21,30 @@ _NOTHING = "No line points to a failure."
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
+class PresentState(NamedTuple):
+    """A job that has not failed, as it is at present."""
+
+    headline: str
+    sections: Mapping[str, Sequence[str]]
+    """Lines by their titles."""
+    was_read: bool = True
+    """Whether its logs were searched for a cause."""
+
+
 def without_colours(text: str, _style: str) -> str:
     """The text as it is: the paint of files and pipes."""
     return text
 
 
-def text_report(diagnosis: Diagnosis, paint: Paint = without_colours) -> str:
-    """The report as lines. `paint` adds colours: styles are `verdict`, `label` and `quiet`."""
+def text_report(diagnosis: Diagnosis, paint: Paint = without_colours, present: PresentState | None = None) -> str:
+    """The report as lines. `paint` adds colours: styles are `verdict`, `label` and `quiet`.
+
+    `present`: of a job that has not failed, which then begins the report unless there is a verdict.
+    """
     verdict = diagnosis.verdict
-    lines = [_NOTHING] if verdict is None else _verdict_lines(verdict, paint)
+    lines = _present_lines(present, paint) if verdict is None else _verdict_lines(verdict, paint)
+    lines += _titled("job", [present.headline], paint) if present and verdict else []
+    lines += [line for title, texts in _sections(present) for line in _titled(title, texts, paint)]
     lines += _titled("note", diagnosis.notes, paint)
     lines += _titled("not seen", diagnosis.unseen, paint)
     return "\n".join(lines)
@@ -40,11 +55,14 @@ def plain_data(diagnosis: Diagnosis) -> dict[str, Any]:
     return asdict(diagnosis)
 
 
-def markdown_report(diagnosis: Diagnosis) -> str:
+def markdown_report(diagnosis: Diagnosis, present: PresentState | None = None) -> str:
     """The report for an issue or a chat: the verdict, a table, and the evidence as quoted text."""
     verdict = diagnosis.verdict
+    about = [line for title, texts in _sections(present) for line in _list(title.capitalize(), texts)]
     if verdict is None:
-        return "\n".join([f"**{_NOTHING}**", *_list("Note", diagnosis.notes), *_list("Not seen", diagnosis.unseen)])
+        first, *rest = _present_lines(present, without_colours)
+        gaps = [*_list("Note", diagnosis.notes), *_list("Not seen", diagnosis.unseen)]
+        return "\n".join([f"**{_cell(first)}**", *(f"\n{_cell(line)}" for line in rest), *about, *gaps])
     rows = [(name, _cell(text)) for name, text in _fields(verdict)]
     fence = "`" * max(3, 1 + max((_longest_fence(line.text) for line in verdict.evidence), default=0))
     return "\n".join(
@@ -59,6 +77,8 @@ def markdown_report(diagnosis: Diagnosis) -> str:
             *map(_evidence_line, verdict.evidence),
             fence,
             *_list("Other causes", _alternatives(verdict)),
+            *(_list("Job", [present.headline]) if present else []),
+            *about,
             *_list("Not seen", diagnosis.unseen),
         ]
     )
@@ -67,6 +87,17 @@ def markdown_report(diagnosis: Diagnosis) -> str:
 def printable(text: str) -> str:
     """The text with codes in place of control characters, which could change what a terminal shows."""
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def _present_lines(present: PresentState | None, paint: Paint) -> list[str]:
+    """The first lines of a report without a verdict."""
+    if present is None:
+        return [_NOTHING]
+    return [paint(printable(present.headline), "label"), *([_NOTHING] if present.was_read else [])]
+
+
+def _sections(present: PresentState | None) -> Iterable[tuple[str, Sequence[str]]]:
+    return () if present is None else present.sections.items()
 
 
 def _verdict_lines(verdict: RootCause, paint: Paint) -> list[str]:

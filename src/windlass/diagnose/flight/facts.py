@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from windlass.diagnose.diagnosis import EvidenceLine
@@ -12,6 +12,7 @@ from windlass.diagnose.flight.analysis import analyse_dumps
 from windlass.diagnose.flight.dump_files import read_dump_files
 from windlass.diagnose.flight.findings import HangFinding
 from windlass.diagnose.flight.heartbeats import find_last_rank
+from windlass.diagnose.flight.rank_places import RankPlace, find_places
 from windlass.diagnose.flight.stack_files import read_stack_files
 from windlass.diagnose.flight.stack_findings import find_in_stack
 from windlass.diagnose.flight.status_files import read_status_files
@@ -28,6 +29,8 @@ class HangEvidence:
     """Limits of the evidence: ranks without a dump, dumps that cannot be read."""
     paths: frozenset[Path] = frozenset()
     """The files that hold it; none of them is a log."""
+    places: Mapping[int, RankPlace] = field(default_factory=dict)
+    """Place of each rank when its files were written."""
 
 
 def read_hang_evidence(paths: Iterable[Path], expected_ranks: int | None = None) -> HangEvidence:
@@ -45,7 +48,8 @@ def read_hang_evidence(paths: Iterable[Path], expected_ranks: int | None = None)
     behind = find_last_rank(statuses.ranks, max(statuses.written_ms, written_ms), missing.keys())
     # 4. facts
     facts = [fact_of(finding) for finding in [*report.findings, *busy, behind] if finding]
-    return HangEvidence(facts, [*report.gaps, *files.problems, *statuses.problems], files.paths | statuses.paths)
+    gaps = [*report.gaps, *files.problems, *statuses.problems]
+    return HangEvidence(facts, gaps, files.paths | statuses.paths, find_places(files.dumps, stacks))
 
 
 def fact_of(finding: HangFinding) -> Fact:

@@ -63,6 +63,10 @@ def _describe(last: RankStatus, others: Sequence[RankStatus], until_ms: int) -> 
     return HangFinding(rule, text, values, (last.rank,), waiting, last.source, last.at_ms * 1_000_000)
 
 
+def step_position(step: int, phase: str) -> tuple[int, int]:
+    """Returns a sort key of places in a run. A phase that is no part of a step, such as `outside`, comes before it."""
+    return step, _STEP_ORDER.index(phase) if phase in _STEP_ORDER else -1
+
+
 def _progress(status: RankStatus) -> tuple[int, int]:
-    is_known = status.phase in _STEP_ORDER
-    return status.step, _STEP_ORDER.index(status.phase) if is_known else -1
+    return step_position(status.step, status.phase)

@@ -92,6 +92,8 @@ class RankStack:
     """Innermost frame of the program itself."""
     source: str
     """Path of the file."""
+    written_ns: int = 0
+    """Modification time of the file, in nanoseconds since the epoch; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)

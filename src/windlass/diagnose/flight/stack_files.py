@@ -6,6 +6,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from windlass import wire
@@ -38,9 +39,9 @@ def read_stack_files(
     for attempt, files in attempts.items():
         ranks = _ranks_of(attempt, max(files) + 1, dumps, statuses)
         for local, path in files.items():
-            stack = parse_stack(_newest_part(path), str(path)) if local < len(ranks) else None
-            if stack:
-                stacks[ranks[local]] = stack
+            text, written_ns = _newest_part(path) if local < len(ranks) else ("", 0)
+            if stack := parse_stack(text, str(path)):
+                stacks[ranks[local]] = replace(stack, written_ns=written_ns)
     return stacks
 
 
@@ -69,13 +70,15 @@ def parse_stack(text: str, source: str) -> RankStack | None:
     return RankStack(frames, program_frame(frames), source)
 
 
-def _newest_part(path: Path) -> str:
+def _newest_part(path: Path) -> tuple[str, int]:
+    """Returns the end of a file and its modification time; "" if it cannot be read."""
     try:
         with open_regular(path) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_STACK_BYTES))
-            return file.read(MAX_STACK_BYTES).decode(errors="replace")
+            about = os.fstat(file.fileno())
+            file.seek(max(0, about.st_size - MAX_STACK_BYTES))
+            return file.read(MAX_STACK_BYTES).decode(errors="replace"), about.st_mtime_ns
     except OSError:  # the reader of logs reports files that cannot be read
-        return ""
+        return "", 0
 
 
 def _frame(found: re.Match[str]) -> SourceFrame:

@@ -20,7 +20,7 @@ _REPEATED = "repeated-failure"
 def verdict_of(request: EvidenceRequest, diagnose: Callable[[Evidence], Diagnosis]) -> DiagnosedCause:
     """Diagnoses the evidence of one attempt."""
     # 1. The cause by the record and the output of the job, and by Events where the attempt has not started.
-    evidence, gaps, repeated = read_evidence(request)
+    evidence, gaps, repeated, _ = read_evidence(request)
     found = _of_output(evidence, gaps, diagnose)
     if events := {text.name for text in request.texts if text.from_events}:
         found = _weigh_events(found, [log for log in evidence.logs if log.name not in events], evidence, diagnose)
@@ -32,7 +32,7 @@ def verdict_of(request: EvidenceRequest, diagnose: Callable[[Evidence], Diagnosi
 
 def diagnosis_of(request: EvidenceRequest, diagnose: Callable[[Evidence], Diagnosis]) -> Diagnosis:
     """Diagnoses the evidence of one attempt, and returns the lines that prove the cause as well."""
-    evidence, gaps, _ = read_evidence(request)
+    evidence, gaps, *_ = read_evidence(request)
     return _of_output(evidence, gaps, diagnose)
 
 

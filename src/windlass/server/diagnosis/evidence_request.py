@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from windlass.diagnose.failures.evidence import Evidence, LogSource
 from windlass.diagnose.flight.facts import read_hang_evidence
+from windlass.diagnose.flight.rank_places import RankPlace
 from windlass.server.diagnosis.failed_starts import FailedStart
 from windlass.server.diagnosis.log_excerpts import open_file, open_stream
 from windlass.server.diagnosis.repeated_failure import RepeatedFailure, find_repeated_failure
@@ -76,6 +77,8 @@ class ReadEvidence(NamedTuple):
     """Evidence that could not be read."""
     repeated: RepeatedFailure | None
     """The failure that this attempt shares with those before it."""
+    places: Mapping[int, RankPlace]
+    """Place of each rank by its flight recorder or its stack, where they were written."""
 
 
 def read_evidence(request: EvidenceRequest) -> ReadEvidence:
@@ -87,7 +90,8 @@ def read_evidence(request: EvidenceRequest) -> ReadEvidence:
     repeated = find_repeated_failure(request.starts)
     if repeated:
         logs.append(_text_source(LoggedText(_STARTS, f"{repeated.line}\n"), request.attempt))
-    return ReadEvidence(Evidence(logs, request.expected_ranks, hang.facts), [*request.unseen, *hang.gaps], repeated)
+    evidence = Evidence(logs, request.expected_ranks, hang.facts)
+    return ReadEvidence(evidence, [*request.unseen, *hang.gaps], repeated, hang.places)
 
 
 def _file_source(log: LoggedFile, attempt: int, size: int) -> LogSource:

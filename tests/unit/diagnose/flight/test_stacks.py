@@ -104,3 +104,20 @@ def test_stacks_whose_ranks_are_not_certain_are_left_out(tmp_path: Path) -> None
     assert places(paths, {}) == {}
     assert places(paths, {tmp_path / "node-0" / "ranks.json": [0, 1]}) == {}
     assert places(paths, {tmp_path / "records" / "ranks.json": [2, 3]}) == {2: 1, 3: 2}
+
+
+def test_the_place_of_a_rank_is_its_pending_operation_or_else_its_stack(tmp_path: Path) -> None:
+    calls = {0: [call(number=1), call(number=2, state="scheduled", at="train.py:40 in main")], 1: [call(number=1)]}
+    (tmp_path / "attempt_0").mkdir()
+    paths = write_dumps(tmp_path / "attempt_0", calls)
+    for local in (0, 1):
+        path = tmp_path / "attempt_0" / str(local) / "stacks.txt"
+        path.parent.mkdir()
+        path.write_text(LOADER)
+        paths.append(path)
+    places = read_hang_evidence(paths, 2).places
+    assert {rank: place.text for rank, place in places.items()} == {
+        0: "all_reduce number 2 of group default_pg, called at train.py:40 in main",
+        1: "train.py:31 in main",
+    }
+    assert places[1].written_ms == paths[-1].stat().st_mtime_ns // 1_000_000

@@ -88,7 +88,7 @@ def test_local_logs_are_complete_also_of_ranks_that_print_nothing(tmp_path: Path
     logs.mkdir(parents=True)
     (logs / "1.err").write_bytes(b"Traceback\nValueError\n")
     (logs / "1.err.idx").write_bytes(struct.pack("<QQ", NOON, 0))
-    evidence, gaps, _ = read_evidence(local_evidence(paths, DETAILS, 2))
+    evidence, gaps, *_ = read_evidence(local_evidence(paths, DETAILS, 2))
     assert gaps == []
     found = {log.name: log for log in evidence.logs}
     assert (
