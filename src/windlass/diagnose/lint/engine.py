@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from windlass.diagnose.lint.batch_script import is_batch_script, read_script
+from windlass.diagnose.lint.batch_script import read_linted_script
 from windlass.diagnose.lint.documents import Document, Documents, has_placeholder, read_documents
 from windlass.diagnose.lint.findings import Hit, LintFinding, RuleSeverity
 from windlass.diagnose.lint.rule import RULES, Rule, Subject
 from windlass.diagnose.lint.rules import load_rules
 from windlass.diagnose.lint.suppression import Suppressions, read_suppressions
 from windlass.jobs.errors import InputError, Place, Problem
+from windlass.jobs.slurm.batch_script import is_batch_script
 from windlass.jobs.syntax.text import STDIN, Text, decode, read_bytes
 
 MAX_BYTES = 2**26
@@ -98,7 +99,7 @@ def _finding(rule: Rule, source: str, hit: Hit) -> LintFinding:
 
 
 def _of_script(text: Text) -> Iterator[LintFinding]:
-    script = read_script(text)
+    script = read_linted_script(text)
     for rule in (*_rules(Subject.SCRIPT), *_rules(Subject.ENVIRONMENT)):
         for hit in rule.check(script):
             yield _finding(rule, text.source, hit)

@@ -25,7 +25,7 @@ class Subject(StrEnum):
     ENVIRONMENT = "environment"
     """`environment.Environment`: the variables of a container, of a batch script, or of a job file."""
     SCRIPT = "script"
-    """`batch_script.BatchScript`."""
+    """`batch_script.LintedScript`."""
     INPUT = "input"
     """`documents.Documents`: all documents of one input, for references between them. Yields (Document, Hit)."""
     ENGINE = "engine"

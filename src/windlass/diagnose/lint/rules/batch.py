@@ -6,29 +6,17 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from windlass.diagnose.lint.batch_script import FLAGS, SHORT, BatchScript, SbatchOption
+from windlass.diagnose.lint.batch_script import LintedScript
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
 from windlass.diagnose.lint.rule import Subject, rule
 from windlass.jobs.errors import Place
+from windlass.jobs.slurm.batch_script import SbatchOption
+from windlass.jobs.slurm.sbatch_options import OPTIONS, is_known
 from windlass.jobs.syntax.command_line import procs_of
 
 _SBATCH = "https://slurm.schedmd.com/sbatch.html"
 _SRUN = "https://slurm.schedmd.com/srun.html"
 _TORCHRUN = "https://docs.pytorch.org/docs/stable/elastic/run.html"
-_OTHER_OPTIONS = """
-    acctg-freq batch bb bbf cluster-constraint clusters comment consolidate-segments container-id core-spec
-    cores-per-socket cpu-freq cpus-per-gpu deadline delay-boot exclude export export-file external-launcher
-    gid gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags help hint input
-    job-name kill-on-invalid-dep mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu
-    mem-update mincpus network nice no-bell nodefile nodelist nodes ntasks ntasks-per-board ntasks-per-core
-    ntasks-per-gpu ntasks-per-node ntasks-per-socket oom-kill-step open-mode power prefer priority profile
-    propagate reservation resv-ports segment signal sockets-per-node stepmgr switches thread-spec
-    threads-per-core time time-min tmp tres-bind tres-per-task uid usage use-min-nodes version
-    wait-all-nodes wckey wrap x11
-"""
-_OPTIONS = frozenset(SHORT.values()) | FLAGS | {f"--{name}" for name in _OTHER_OPTIONS.split()}
-_PLUGIN = ("--container-", "--no-container-")
-"""Options of the plugin Pyxis."""
 _REPEATABLE = "--mail-type"
 """Option whose values add up."""
 _TIME = re.compile(r"[0-9]+|[0-9]+:[0-9]+(:[0-9]+)?|[0-9]+-[0-9]+(:[0-9]+){0,2}|infinite|unlimited", re.IGNORECASE)
@@ -50,16 +38,16 @@ _NODE_RANK = re.compile(r"--node[-_]rank[= ][\"']?(\$\{?SLURM_(?:NODEID|PROCID|L
 _LOCAL = re.compile(r"(?:MASTER_ADDR=|--(?:rdzv[-_]endpoint|master[-_]addr)[ =])[\"']?(localhost|127\.0\.0\.1)")
 
 
-def _options(script: BatchScript) -> Iterator[SbatchOption]:
+def _options(script: LintedScript) -> Iterator[SbatchOption]:
     yield from (each for each in script.options if not each.ignored)
 
 
-def _nodes(script: BatchScript) -> int:
+def _nodes(script: LintedScript) -> int:
     return script.number("--nodes") or 1
 
 
 @rule(RuleSeverity.ERROR, Subject.SCRIPT, fix="Move the line above the first command.", source=_SBATCH)
-def sbatch_option_after_command(script: BatchScript) -> Iterator[Hit]:
+def sbatch_option_after_command(script: LintedScript) -> Iterator[Hit]:
     """The command sbatch stops reading options at the first command, so this one has no effect."""
     for option in script.options:
         if option.ignored:
@@ -67,22 +55,17 @@ def sbatch_option_after_command(script: BatchScript) -> Iterator[Hit]:
 
 
 @rule(RuleSeverity.ERROR, Subject.SCRIPT, fix="Correct the name of the option.", source=_SBATCH)
-def sbatch_option_unknown(script: BatchScript) -> Iterator[Hit]:
+def sbatch_option_unknown(script: LintedScript) -> Iterator[Hit]:
     """The command sbatch refuses a script with an option that it does not know."""
     for option in _options(script):
-        if option.name.startswith("--") and not _is_known(option.name):
-            close = get_close_matches(option.name, sorted(_OPTIONS), 1, 0.8)
+        if option.name.startswith("--") and not is_known(option.name):
+            close = get_close_matches(option.name, sorted(OPTIONS), 1, 0.8)
             if close:  # another name may be an option of a plugin of the cluster
                 yield Hit(option.place, f"sbatch has no option {option.name[:60]}; did you mean {close[0]}?")
 
 
-def _is_known(name: str) -> bool:
-    """Tells whether sbatch takes an option: its name, or a beginning that only one option has."""
-    return name in _OPTIONS or name.startswith(_PLUGIN) or sum(each.startswith(name) for each in _OPTIONS) == 1
-
-
 @rule(RuleSeverity.WARNING, Subject.SCRIPT, fix="Write #SBATCH at the beginning of the line.", source=_SBATCH)
-def sbatch_prefix_malformed(script: BatchScript) -> Iterator[Hit]:
+def sbatch_prefix_malformed(script: LintedScript) -> Iterator[Hit]:
     """Only a line that begins with #SBATCH is an option; any other spelling is a comment."""
     for number, line in enumerate(script.text.lines, 1):
         found = re.match(r"(?:\s*#\s+SBATCH|\s+#SBATCH|#(?!SBATCH)(?i:SBATCH))(?=\s+-)", line)
@@ -91,14 +74,14 @@ def sbatch_prefix_malformed(script: BatchScript) -> Iterator[Hit]:
 
 
 @rule(RuleSeverity.ERROR, Subject.SCRIPT, fix="Write the interpreter: #!/bin/bash.", source=_SBATCH)
-def sbatch_shebang_missing(script: BatchScript) -> Iterator[Hit]:
+def sbatch_shebang_missing(script: LintedScript) -> Iterator[Hit]:
     """The command sbatch refuses a script whose first line names no interpreter."""
     if not script.text.text.startswith("#!"):
         yield Hit(Place(1, 1), "the first line does not begin with #!")
 
 
 @rule(RuleSeverity.ERROR, Subject.SCRIPT, fix="Save the file with line ends of Unix: dos2unix FILE.", source=_SBATCH)
-def sbatch_dos_line_ends(script: BatchScript) -> Iterator[Hit]:
+def sbatch_dos_line_ends(script: LintedScript) -> Iterator[Hit]:
     """The command sbatch refuses a script with line ends of DOS."""
     if "\r\n" in script.text.text:
         yield Hit(Place(1, 1), "lines end with a carriage return")
@@ -110,7 +93,7 @@ def sbatch_dos_line_ends(script: BatchScript) -> Iterator[Hit]:
     fix="Write %j, %x, %u or %N, or the path itself.",
     source=f"{_SBATCH}#SECTION_FILENAME-PATTERN",
 )
-def sbatch_variable_in_option(script: BatchScript) -> Iterator[Hit]:
+def sbatch_variable_in_option(script: LintedScript) -> Iterator[Hit]:
     """No shell reads the options: a variable stays as it is written, as part of a file's name."""
     for option in _options(script):
         if re.search(r"\$\{?[A-Za-z_]", option.value):
@@ -118,7 +101,7 @@ def sbatch_variable_in_option(script: BatchScript) -> Iterator[Hit]:
 
 
 @rule(RuleSeverity.ERROR, Subject.SCRIPT, fix="Write minutes, hours:minutes:seconds or days-hours.", source=_SBATCH)
-def sbatch_time_malformed(script: BatchScript) -> Iterator[Hit]:
+def sbatch_time_malformed(script: LintedScript) -> Iterator[Hit]:
     """The command sbatch refuses a time limit of another form."""
     for option in _options(script):
         is_time = option.name in ("--time", "--time-min") and "$" not in option.value
@@ -127,7 +110,7 @@ def sbatch_time_malformed(script: BatchScript) -> Iterator[Hit]:
 
 
 @rule(RuleSeverity.ERROR, Subject.SCRIPT, fix="Keep one of them.", source=_SBATCH)
-def sbatch_memory_twice(script: BatchScript) -> Iterator[Hit]:
+def sbatch_memory_twice(script: LintedScript) -> Iterator[Hit]:
     """--mem, --mem-per-cpu and --mem-per-gpu exclude each other."""
     found = [option for name in _MEMORY if (option := script.option(name))]
     if len(found) > 1:
@@ -140,7 +123,7 @@ def sbatch_memory_twice(script: BatchScript) -> Iterator[Hit]:
     fix="Write gpu, gpu:COUNT or gpu:TYPE:COUNT.",
     source="https://slurm.schedmd.com/gres.html",
 )
-def sbatch_gres_malformed(script: BatchScript) -> Iterator[Hit]:
+def sbatch_gres_malformed(script: LintedScript) -> Iterator[Hit]:
     """Slurm's resource is called gpu, and colons stand before its type and count; another name is refused."""
     for option in _options(script):
         wrong = re.search(r"(?i)(?:^|,)(gpus?:?=[0-9]+|gpus(?::|$))", option.value)
@@ -154,7 +137,7 @@ def sbatch_gres_malformed(script: BatchScript) -> Iterator[Hit]:
     fix="Write --ntasks-per-node=1; torchrun starts the processes of a node.",
     source=_TORCHRUN,
 )
-def sbatch_torchrun_per_gpu(script: BatchScript) -> Iterator[Hit]:
+def sbatch_torchrun_per_gpu(script: LintedScript) -> Iterator[Hit]:
     """Each task starts a torchrun with all processes of the node, so there are too many ranks for the GPUs."""
     option, tasks = _tasks_per_node(script)
     for _, line in _launches(script) if option and tasks > 1 else ():
@@ -164,7 +147,7 @@ def sbatch_torchrun_per_gpu(script: BatchScript) -> Iterator[Hit]:
             return
 
 
-def _tasks_per_node(script: BatchScript) -> tuple[SbatchOption | None, int]:
+def _tasks_per_node(script: LintedScript) -> tuple[SbatchOption | None, int]:
     """The option that sets the tasks of a node, and their number; 1 where it is not known."""
     option = script.option("--ntasks-per-node")
     if option:
@@ -173,7 +156,7 @@ def _tasks_per_node(script: BatchScript) -> tuple[SbatchOption | None, int]:
     return script.option("--ntasks"), (script.number("--ntasks") or 1) // nodes if nodes else 1
 
 
-def _processes(script: BatchScript, line: str, tasks: int) -> int | None:
+def _processes(script: LintedScript, line: str, tasks: int) -> int | None:
     """Processes that a launcher starts on each node; None if they are not known."""
     named = re.search(r"--nproc[-_]per[-_]node[= ][\"']?(?:\$\{?(\w+)\}?|gpu|auto)(?=[\s\"']|$)", line)
     if named:
@@ -181,14 +164,14 @@ def _processes(script: BatchScript, line: str, tasks: int) -> int | None:
     return procs_of(line.split())
 
 
-def _launches(script: BatchScript) -> Iterator[tuple[Place, str]]:
+def _launches(script: LintedScript) -> Iterator[tuple[Place, str]]:
     """The commands that start torchrun, under any of its names."""
     for program in ("torchrun", "torch.distributed.run", "torch.distributed.launch"):
         yield from script.calls(program)
 
 
 @rule(RuleSeverity.ERROR, Subject.SCRIPT, fix="Write srun before the command.", source=_SRUN)
-def sbatch_torchrun_without_srun(script: BatchScript) -> Iterator[Hit]:
+def sbatch_torchrun_without_srun(script: LintedScript) -> Iterator[Hit]:
     """A batch script runs on its first node only; srun starts a command on all of them."""
     launched = any(re.search(r"\b(srun|pdsh|mpirun|mpiexec|ssh)\b", line) for _, line in script.commands)
     for place, line in script.calls("torchrun") if _nodes(script) > 1 and not launched else ():
@@ -196,7 +179,7 @@ def sbatch_torchrun_without_srun(script: BatchScript) -> Iterator[Hit]:
 
 
 @rule(RuleSeverity.WARNING, Subject.SCRIPT, fix="Start one process for each GPU.", source=_TORCHRUN)
-def sbatch_processes_differ(script: BatchScript) -> Iterator[Hit]:
+def sbatch_processes_differ(script: LintedScript) -> Iterator[Hit]:
     """Ranks beyond the GPUs of the node share or lack one; GPUs beyond the ranks stay idle."""
     gpus = _gpus_per_node(script)
     for place, line in script.calls("torchrun"):
@@ -205,7 +188,7 @@ def sbatch_processes_differ(script: BatchScript) -> Iterator[Hit]:
             yield Hit(place, f"--nproc-per-node {processes} with {gpus} GPUs on each node")
 
 
-def _gpus_per_node(script: BatchScript) -> int | None:
+def _gpus_per_node(script: LintedScript) -> int | None:
     for name in ("--gpus-per-node", "--gres"):
         option = script.option(name)
         found = re.fullmatch(r"(?:gpu:)?(?:[A-Za-z][\w.-]*:)?([0-9]+)", option.value) if option else None
@@ -215,7 +198,7 @@ def _gpus_per_node(script: BatchScript) -> int | None:
 
 
 @rule(RuleSeverity.WARNING, Subject.SCRIPT, fix="Start the script with torchrun.", source=_TORCHRUN)
-def sbatch_launch_obsolete(script: BatchScript) -> Iterator[Hit]:
+def sbatch_launch_obsolete(script: LintedScript) -> Iterator[Hit]:
     """torch.distributed.launch is deprecated: torchrun replaced it and passes LOCAL_RANK as a variable."""
     for place, _ in script.calls("torch.distributed.launch"):
         yield Hit(place, "torch.distributed.launch was replaced by torchrun")
@@ -227,14 +210,14 @@ def sbatch_launch_obsolete(script: BatchScript) -> Iterator[Hit]:
     fix='Write the first node: $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1).',
     source=_TORCHRUN,
 )
-def sbatch_address_of_itself(script: BatchScript) -> Iterator[Hit]:
+def sbatch_address_of_itself(script: LintedScript) -> Iterator[Hit]:
     """Each node then waits for the others at its own address, until the rendezvous times out."""
     for place, line in script.commands if _nodes(script) > 1 else ():
         if found := _LOCAL.search(line):
             yield Hit(place, f"{found[1]} as the address of {_nodes(script)} nodes")
 
 
-def _launched_by_srun(script: BatchScript) -> Iterator[tuple[Place, str, str]]:
+def _launched_by_srun(script: LintedScript) -> Iterator[tuple[Place, str, str]]:
     """The commands that start torchrun on all of several nodes: place, command, and the options of torchrun."""
     for place, line in script.commands if _nodes(script) > 1 else ():
         launcher = _LAUNCHER.search(line)
@@ -248,14 +231,14 @@ def _launched_by_srun(script: BatchScript) -> Iterator[tuple[Place, str, str]]:
     fix='Write --nnodes $SLURM_NNODES --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:29500", the first node.',
     source=_TORCHRUN,
 )
-def sbatch_torchrun_standalone(script: BatchScript) -> Iterator[Hit]:
+def sbatch_torchrun_standalone(script: LintedScript) -> Iterator[Hit]:
     """--standalone is a rendezvous of one node: each node trains alone, or waits for the others at itself."""
     for place, _, options in _launched_by_srun(script):
         if re.search(r"(?:^|\s)--standalone(?:\s|$)", options):
             yield Hit(_place_of("--standalone", place, script), f"torchrun --standalone on {_nodes(script)} nodes")
 
 
-def _place_of(word: str, command: Place, script: BatchScript) -> Place:
+def _place_of(word: str, command: Place, script: LintedScript) -> Place:
     """The first place of a word in a command of one or more lines."""
     for number, line in enumerate(script.text.lines[command.line - 1 :], command.line):
         if word in line:
@@ -269,7 +252,7 @@ def _place_of(word: str, command: Place, script: BatchScript) -> Place:
     fix='Write --rdzv-backend c10d --rdzv-endpoint "$MASTER_ADDR:29500" with the first node as MASTER_ADDR.',
     source=_TORCHRUN,
 )
-def sbatch_rendezvous_missing(script: BatchScript) -> Iterator[Hit]:
+def sbatch_rendezvous_missing(script: LintedScript) -> Iterator[Hit]:
     """Without an address torchrun takes its own node; it does not read MASTER_ADDR. Each node waits at itself."""
     for place, _, options in _meeting(script):
         has_address = re.search(r"--master[-_]addr\b", options) and _is_static(options)
@@ -283,7 +266,7 @@ def sbatch_rendezvous_missing(script: BatchScript) -> Iterator[Hit]:
     fix="Write --rdzv-backend c10d, which numbers the nodes.",
     source=_TORCHRUN,
 )
-def sbatch_node_rank_equal(script: BatchScript) -> Iterator[Hit]:
+def sbatch_node_rank_equal(script: LintedScript) -> Iterator[Hit]:
     """Without a backend torchrun needs --node-rank; the script's own variables, and no value, are 0 on each node."""
     for place, line, options in _meeting(script):
         rank = _NODE_RANK.search(options)
@@ -294,7 +277,7 @@ def sbatch_node_rank_equal(script: BatchScript) -> Iterator[Hit]:
 
 
 @rule(RuleSeverity.WARNING, Subject.SCRIPT, fix="Write --nnodes $SLURM_NNODES.", source=_TORCHRUN)
-def sbatch_nodes_missing(script: BatchScript) -> Iterator[Hit]:
+def sbatch_nodes_missing(script: LintedScript) -> Iterator[Hit]:
     """Without --nnodes the launcher starts ranks for one node: each node trains alone, and waits for no other."""
     for place, _, options in _launched_by_srun(script):
         has_nodes = re.search(r"--(?:nnodes|standalone)\b", options) or not _is_complete(script, options)
@@ -302,14 +285,14 @@ def sbatch_nodes_missing(script: BatchScript) -> Iterator[Hit]:
             yield Hit(place, f"no --nnodes on {_nodes(script)} nodes")
 
 
-def _meeting(script: BatchScript) -> Iterator[tuple[Place, str, str]]:
+def _meeting(script: LintedScript) -> Iterator[tuple[Place, str, str]]:
     """As `_launched_by_srun`, with --nnodes for several nodes and without options that are written elsewhere."""
     for place, line, options in _launched_by_srun(script):
         if _is_complete(script, options) and _SEVERAL_NODES.search(options) and "--standalone" not in options:
             yield place, line, options
 
 
-def _is_complete(script: BatchScript, options: str) -> bool:
+def _is_complete(script: LintedScript, options: str) -> bool:
     """Tells whether no variable stands for further options: PET_… of torchrun, or one that is no option's value."""
     words = options.split()
     pairs = zip(["", *words], words, strict=False)
@@ -330,7 +313,7 @@ def _is_static(options: str) -> bool:
     fix="Set it in the command that srun starts: srun bash -c 'export RANK=$SLURM_PROCID; …'.",
     source=_SRUN,
 )
-def sbatch_rank_of_script(script: BatchScript) -> Iterator[Hit]:
+def sbatch_rank_of_script(script: LintedScript) -> Iterator[Hit]:
     """The script itself is task 0: every rank inherits 0 from it, and each waits for the others."""
     for place, line in script.commands:
         if re.match(r"\s*export\s+(\w*RANK|\w*RANK_ID)=[\"']?\$\{?SLURM_(PROCID|LOCALID)\b", line):
@@ -343,7 +326,7 @@ def sbatch_rank_of_script(script: BatchScript) -> Iterator[Hit]:
     fix="Write srun --cpus-per-task=$SLURM_CPUS_PER_TASK, or export SRUN_CPUS_PER_TASK.",
     source=_SRUN,
 )
-def sbatch_cpus_not_passed(script: BatchScript) -> Iterator[Hit]:
+def sbatch_cpus_not_passed(script: LintedScript) -> Iterator[Hit]:
     """Since Slurm 22.05 srun does not take --cpus-per-task from the job: each task has one CPU."""
     set_elsewhere = "SRUN_CPUS_PER_TASK" in script.text.text
     for place, line in script.calls("srun") if (script.number("--cpus-per-task") or 1) > 1 else ():
@@ -355,7 +338,7 @@ def sbatch_cpus_not_passed(script: BatchScript) -> Iterator[Hit]:
 
 
 @rule(RuleSeverity.WARNING, Subject.SCRIPT, fix="Write --signal=B:SIGNAL@SECONDS.", source=_SBATCH)
-def sbatch_signal_not_to_script(script: BatchScript) -> Iterator[Hit]:
+def sbatch_signal_not_to_script(script: LintedScript) -> Iterator[Hit]:
     """Without B: the signal goes to the steps of srun and not to the script, so its trap never runs."""
     option = script.option("--signal")
     traps = any(re.match(r"\s*trap\s", line) for _, line in script.commands)
@@ -364,7 +347,7 @@ def sbatch_signal_not_to_script(script: BatchScript) -> Iterator[Hit]:
 
 
 @rule(RuleSeverity.INFO, Subject.SCRIPT, fix="Write --open-mode=append.", source=_SBATCH)
-def sbatch_output_overwritten(script: BatchScript) -> Iterator[Hit]:
+def sbatch_output_overwritten(script: LintedScript) -> Iterator[Hit]:
     """A requeued job writes the same output file anew: the log of the first attempt is lost."""
     option = script.option("--requeue")
     if option and not script.option("--open-mode"):
@@ -372,7 +355,7 @@ def sbatch_output_overwritten(script: BatchScript) -> Iterator[Hit]:
 
 
 @rule(RuleSeverity.WARNING, Subject.SCRIPT, fix="Keep one of the two.", source=_SBATCH)
-def sbatch_option_twice(script: BatchScript) -> Iterator[Hit]:
+def sbatch_option_twice(script: LintedScript) -> Iterator[Hit]:
     """The last value wins, and the first has no effect."""
     seen: dict[str, str] = {}
     for option in (each for each in _options(script) if each.name != _REPEATABLE):
@@ -381,7 +364,7 @@ def sbatch_option_twice(script: BatchScript) -> Iterator[Hit]:
         seen[option.name] = option.value
 
 
-def _is_component(script: BatchScript) -> bool:
+def _is_component(script: LintedScript) -> bool:
     """Tells whether the options are of several components of a heterogeneous job."""
     return any(re.match(r"#SBATCH\s+hetjob|#SBATCH\s+packjob", line) for line in script.text.lines)
 
@@ -392,7 +375,7 @@ def _is_component(script: BatchScript) -> bool:
     fix="Write the interface between the nodes, or remove the variable.",
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
 )
-def sbatch_socket_interface_local(script: BatchScript) -> Iterator[Hit]:
+def sbatch_socket_interface_local(script: LintedScript) -> Iterator[Hit]:
     """The loopback interface does not reach other nodes: the ranks cannot connect."""
     for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") if _nodes(script) > 1 else ():
         value = script.env[name]["value"] if name in script.env else None
