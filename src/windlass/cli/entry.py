@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import os
 import signal
 import sys
@@ -52,7 +53,8 @@ class _Verbs(TyperGroup):
 def _load(verb: str) -> Any:
     family, text = VERBS[verb]
     app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=_CONTEXT_SETTINGS)
-    found: Callable[..., Any] | typer.Typer = getattr(import_module(f"windlass.cli.verbs.{family}"), verb)
+    name = f"{verb}_" if keyword.iskeyword(verb) else verb
+    found: Callable[..., Any] | typer.Typer = getattr(import_module(f"windlass.cli.verbs.{family}"), name)
     if isinstance(found, typer.Typer):
         return typer.main.get_group(found)
     if hasattr(found, "get_help"):

@@ -30,6 +30,7 @@ VERBS = MappingProxyType(
         "replay": ("snapshots", "Compute the plan for a snapshot, with reasons"),
         "explain": ("job_files", "Document a field of a job file"),
         "render": ("job_files", "Print a job with every default filled in"),
+        "import": ("script_import", "Make a job file of a batch script of Slurm"),
         "lint": ("lint", "Check manifests, sbatch scripts and job files before they run"),
         "schema": ("job_files", "Print the JSON Schema of job files, for editors"),
         "simulate": ("simulate", "Replay a trace on a simulated cluster, and compare policies"),
@@ -45,4 +46,5 @@ VERBS = MappingProxyType(
         "version": ("shell", "Print the version"),
     },
 )
-"""Verb → (module of `windlass.cli.verbs`, help). A module has a function of the verb's name, or a group of verbs."""
+"""Verb → (module of `windlass.cli.verbs`, help). A module has a function of the verb's name (`import_` for a
+keyword), or a group of verbs."""

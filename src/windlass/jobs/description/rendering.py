@@ -39,6 +39,11 @@ def render(submission: Submission, form: Literal["yaml", "json"] = "yaml") -> st
     if form == "json":
         written = json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
         return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
+    return write_fields(fields)
+
+
+def write_fields(fields: Any) -> str:
+    """Plain data as YAML that reads back equally."""
     text: str = yaml.dump(fields, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     return text
 

@@ -10,6 +10,7 @@ from windlass.jobs.errors import Place
 from windlass.jobs.slurm.sbatch_options import FLAGS, SHORT
 from windlass.jobs.syntax.text import Text
 
+
 @dataclass(frozen=True, slots=True)
 class SbatchOption:
     """One option. `name` is the long form."""

@@ -59,6 +59,12 @@ _PLUGIN = ("--container-", "--no-container-")
 """Options of the plugin Pyxis."""
 
 
+_ALIASES = MappingProxyType(
+    {"--tasks-per-node": "--ntasks-per-node", "--workdir": "--chdir", "--cluster": "--clusters"}
+)
+"""Earlier and other names, which sbatch takes as well."""
+
+
 def is_known(name: str) -> bool:
     """Tells whether sbatch takes an option: its name, or a beginning that only one option has."""
     return name in OPTIONS or name.startswith(_PLUGIN) or full_name(name) != ""
@@ -66,6 +72,7 @@ def is_known(name: str) -> bool:
 
 def full_name(name: str) -> str:
     """The option that a name or its unambiguous beginning means; "" if there is none."""
+    name = _ALIASES.get(name, name)
     if name in OPTIONS:
         return name
     meant = [each for each in OPTIONS if each.startswith(name)]

@@ -1,0 +1,194 @@
+"""The job of a batch script: reads options and steps, chooses how ranks start, and names what is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any
+
+from windlass.core.model.job import Launcher
+from windlass.jobs.errors import InputError, Place
+from windlass.jobs.slurm.batch_script import BatchScript, SbatchOption, is_batch_script, read_script
+from windlass.jobs.slurm.gang_size import SIZE_OPTIONS, GangSize, Options, OptionValueError, read_size, size_fields
+from windlass.jobs.slurm.option_fields import read_option
+from windlass.jobs.slurm.outcomes import Loss, Outcome, Setting
+from windlass.jobs.slurm.sbatch_options import full_name
+from windlass.jobs.slurm.script_body import ScriptBody, body_losses, read_body
+from windlass.jobs.slurm.script_command import script_command
+from windlass.jobs.slurm.time_fields import TIME_OPTIONS, read_times
+from windlass.jobs.syntax.command_line import launcher_of
+from windlass.jobs.syntax.names import valid_name
+from windlass.jobs.syntax.text import STDIN, Text
+
+MAX_SCRIPT = 100 * 1024
+"""Bytes of a script: Linux limits one word of a command to 128 KiB."""
+_HET = ("hetjob", "packjob")
+"""Words on a line of their own that begin the next component of a heterogeneous job."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedJob:
+    """Fields of a job file, and what the script has that the job has not."""
+
+    fields: Mapping[str, Any]
+    losses: tuple[Loss, ...]
+
+
+def import_script(text: Text, arguments: Sequence[str] = ()) -> ImportedJob:
+    """The job of a batch script with its arguments.
+
+    Raises InputError if this is no batch script, or if sbatch would refuse it.
+    """
+    if not is_batch_script(text):
+        problem = "this is no batch script: it begins with #! and has a line that begins with #SBATCH"
+        raise InputError([text.problem(problem, Place(1, 1))])
+    script = read_script(text)
+    if not script.commands:
+        raise InputError([text.problem("the script has no command after its options", Place(1, 1))])
+    if len(text.text.encode()) > MAX_SCRIPT:
+        problem = (
+            f"the script is larger than {MAX_SCRIPT >> 10} KiB, which no command can hold; call it in a shorter one"
+        )
+        raise InputError([text.problem(problem, Place(1, 1))])
+    try:
+        return _import(script, arguments)
+    except OptionValueError as error:
+        raise InputError([text.problem(f"{error.option.name[:60]} {error}", error.option.place)]) from None
+
+
+def with_queue(job: ImportedJob, queue: str) -> ImportedJob:
+    """The job in another queue than its partition."""
+    losses = tuple(each for each in job.losses if each.part != "--partition")
+    return ImportedJob({**job.fields, "queue": queue}, losses)
+
+
+def _import(script: BatchScript, arguments: Sequence[str]) -> ImportedJob:
+    """The job, in the order in which its parts depend on each other."""
+    body = read_body(script)
+    fields: dict[str, Any] = {"name": _default_name(script.text.source)}
+    losses = [
+        Loss(each.place, each.name[:60], "sbatch does not read it after a command")
+        for each in script.options
+        if each.ignored
+    ]
+    # 1. Options that mean the same whatever the others are; then the times.
+    components = _components(script)
+    _collect(_plain_options(components), fields, losses)
+    _collect(read_times(components[0]), fields, losses)
+    # 2. The size of each component, and how its ranks start.
+    sizes = list[GangSize]()
+    for options in components:
+        size, lost = read_size(options)
+        sizes.append(_started(size, body))
+        losses += lost
+    launcher = choose_launcher(sizes, body)
+    # 3. One role for each component.
+    roles = list[dict[str, Any]]()
+    for number, (size, options) in enumerate(zip(sizes, components, strict=True)):
+        role: dict[str, Any] = {}
+        _collect(size_fields(size, options), role, losses)
+        command = body.direct.words if body.direct and len(components) == 1 else ()
+        command = command or script_command(body, fields, size, options, (number, len(components)))
+        roles.append({**role, **_ranks(size, body, launcher), "command": [*command, *arguments]})
+    _collect(_outside(fields, body, roles), fields, losses)
+    if not body.direct or launcher_of(body.direct.words) is not launcher:
+        fields["launcher"] = str(launcher)
+    # 4. Commands that differ.
+    losses += body_losses(body, sizes[0].nodes, sizes[0].tasks)
+    return ImportedJob(fields, tuple(sorted(dict.fromkeys(losses), key=lambda each: each.place.line)))
+
+
+def _default_name(source: str) -> str:
+    return "job" if source in (STDIN, "<stdin>") else valid_name(PurePath(source).stem)
+
+
+def _components(script: BatchScript) -> list[Options]:
+    """Options of each component of a heterogeneous job; a single one otherwise. Later ones inherit nothing."""
+    found: list[Options] = [{}]
+    for option in (each for each in script.options if not each.ignored):
+        if option.name in _HET:
+            found.append({})
+        else:
+            name = full_name(option.name) or option.name
+            found[-1][name] = replace(option, name=name)
+    return found
+
+
+def _plain_options(components: Sequence[Options]) -> Iterator[Outcome]:
+    """Outcomes of the options that other modules do not read; those of later components are lost where they differ."""
+    for number, options in enumerate(components):
+        for name, option in options.items():
+            if name in SIZE_OPTIONS or name in TIME_OPTIONS:
+                continue
+            if not number:
+                yield from _outcomes(option)
+            elif name not in components[0] or option.value != components[0][name].value:
+                yield Loss(option.place, name, "components of a job share it; that of the first one holds")
+
+
+def _outcomes(option: SbatchOption) -> list[Outcome]:
+    try:
+        return list(read_option(option))
+    except ValueError as error:
+        raise OptionValueError(option, str(error)) from None
+
+
+def _collect(outcomes: Iterable[Outcome], fields: dict[str, Any], losses: list[Loss]) -> None:
+    """Adds settings to the fields and losses to the losses; mappings are merged."""
+    for each in outcomes:
+        if isinstance(each, Loss):
+            losses.append(each)
+        elif isinstance(each.value, dict):
+            fields[each.field] = {**fields.get(each.field, {}), **each.value}
+        else:
+            fields[each.field] = each.value
+
+
+def _started(size: GangSize, body: ScriptBody) -> GangSize:
+    """The size with the tasks that the body starts: one process on each node where no step starts several."""
+    if body.direct is None or body.direct.starts_ranks:
+        step = next(iter(body.gang_steps), None)
+        if step is None:
+            return replace(size, tasks=1)
+        own, total = step.value("ntasks-per-node"), step.value("n", "ntasks")
+        if own.isdecimal() and int(own):
+            return replace(size, tasks=int(own))
+        if total.isdecimal() and int(total) >= size.nodes and int(total) % size.nodes == 0:
+            return replace(size, tasks=int(total) // size.nodes)
+        return size
+    return replace(size, tasks=1)
+
+
+def choose_launcher(sizes: Sequence[GangSize], body: ScriptBody) -> Launcher:
+    """TORCHRUN where one process of each node starts ranks of its own, or sees several GPUs; else PLAIN."""
+    if any(size.tasks > 1 for size in sizes) or (body.direct and body.direct.starts_ranks):
+        return Launcher.PLAIN
+    starts_own = body.has_launcher or any(size.gpus.number > 1 for size in sizes)
+    return Launcher.TORCHRUN if starts_own else Launcher.PLAIN
+
+
+def _ranks(size: GangSize, body: ScriptBody, launcher: Launcher) -> dict[str, Any]:
+    """The field `procs`, where it is not the default: one for each GPU."""
+    procs = size.tasks
+    if launcher is Launcher.TORCHRUN and body.has_launcher:
+        procs = body.launcher_procs or max(1, size.gpus.number)
+    return {} if procs == max(1, size.gpus.number if not size.gpus.mig_profile else 0) else {"procs": procs}
+
+
+def _outside(fields: Mapping[str, Any], body: ScriptBody, roles: Sequence[Mapping[str, Any]]) -> Iterator[Outcome]:
+    """The fields of a single role stand in the job itself; variables and folder of a direct command too."""
+    if body.direct and len(roles) == 1:
+        if body.direct.env:
+            yield Setting("env", dict(body.direct.env))
+        if body.direct.workdir:
+            yield Setting("workdir", str(PurePath(fields.get("workdir", ""), body.direct.workdir)))
+    if len(roles) == 1:
+        yield from (Setting(name, value) for name, value in roles[0].items())
+    else:
+        yield Setting("roles", {f"group-{number}": _as_role(role) for number, role in enumerate(roles)})
+
+
+def _as_role(role: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a job of one role as those of a role."""
+    return {"replicas" if name == "nodes" else name: value for name, value in role.items()}

@@ -1,0 +1,32 @@
+"""Outcomes of reading one option or line of a batch script: a field of the job, or what the job lacks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from windlass.jobs.errors import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A field of the job file with its value as it is written there."""
+
+    field: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A part of a script that the job does not have, or has otherwise."""
+
+    place: Place
+    part: str
+    """An option such as "--mail-type", or a command."""
+    reason: str
+
+    def __str__(self) -> str:
+        return f"line {self.place.line}: {self.part}: {self.reason}"
+
+
+Outcome: TypeAlias = Setting | Loss
