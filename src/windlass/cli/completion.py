@@ -1,4 +1,4 @@
-"""Shell completion of job and reservation names."""
+"""Shell completion of job and reservation names, and of the names that `windlass explain` knows."""
 
 from __future__ import annotations
 
@@ -35,6 +35,13 @@ def complete_reservation_names(context: typer.Context, incomplete: str) -> list[
     except (ApiError, BackendError, UsageError, InputError, OSError):
         return []
     return [(each["name"], each["state"]) for each in reservations if each["name"].startswith(incomplete)]
+
+
+def complete_explained_names(incomplete: str) -> list[str]:
+    """Returns the names that `windlass explain` knows: fields, checks, rules and causes."""
+    from windlass.cli.explained_names import explained_names  # noqa: PLC0415 - loads the tables
+
+    return [name for name in explained_names() if name.startswith(incomplete)]
 
 
 def _typed_target(context: typer.Context) -> tuple[str, str, Path | None]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from windlass.cli.completion import complete_explained_names
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_submission import read_submissions, with_launcher
@@ -47,25 +48,23 @@ class _Target(StrEnum):
 
 
 def explain(
-    field: Annotated[
+    name: Annotated[
         str,
         typer.Argument(
-            metavar="[FIELD]", help="For example job.restart.user, queue.quota, network.efa or doctor.gpu.ecc."
+            metavar="[NAME]",
+            help="For example job.restart.user, queue.quota, network.efa, doctor.gpu.ecc or package-missing.",
+            autocompletion=complete_explained_names,
         ),
     ] = "job",
 ) -> int:
     """Document a field of a job file or of a Windlass kind on Kubernetes: its meaning, values and default.
 
-    Network profiles begin with network, checks of `windlass doctor` with doctor.
+    Network profiles begin with network, checks of `windlass doctor` with doctor. A rule or a cause of `windlass doctor`
+    and a rule of `windlass lint` have their names: what it proves, what else must be there, the fix and the source.
     """
-    if field.partition(".")[0] == "doctor":
-        from windlass.diagnose.check_pages import explain_check  # noqa: PLC0415
+    from windlass.cli.explained_names import page_of  # noqa: PLC0415 - loads the tables
 
-        print(explain_check(field).rstrip())
-        return ExitCode.OK
-    from windlass.jobs.field_docs import field_help as pages  # noqa: PLC0415
-
-    print(pages.explain(field).rstrip())
+    print(page_of(name).rstrip())
     return ExitCode.OK
 
 

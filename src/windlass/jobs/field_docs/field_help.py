@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from windlass.hardware.network.automatic import AUTO_PAGE
 from windlass.hardware.network.profiles import AUTO, NAMES, profile_page
+from windlass.jobs.cluster.cluster_file import CLUSTER
 from windlass.jobs.description.fields import JOB
 from windlass.jobs.description.network import NETWORK
 from windlass.jobs.errors import InputError, input_error
@@ -21,7 +22,7 @@ _HELP = "A job file holds one job a document. A job is a gang: all of its replic
 
 
 class _Root(NamedTuple):
-    """An owner of fields: a job file, or a kind on Kubernetes."""
+    """An owner of fields: a job file, a cluster file, or a kind on Kubernetes."""
 
     path: str
     help: str
@@ -29,6 +30,7 @@ class _Root(NamedTuple):
 
 
 _JOB = _Root(_ROOT, _HELP, JOB)
+_CLUSTER = _Root("cluster", "A cluster file has nodes, queues and the policy for `windlass up --cluster`.", CLUSTER)
 _KINDS = {
     name: _Root(f"{kind.name.lower()}.{_SPEC}", f"Kind {kind.name} of windlass.dev/v1alpha1. {kind.help}", kind.table)
     for kind in OWN_KINDS
@@ -40,7 +42,8 @@ def explain(path: str = _ROOT) -> str:
     """Help on a field: "job.restart.user" or "restart.user"; "job" or "" lists every field. Raises InputError.
 
     A role's name, or any word, may stand for NAME in "roles.NAME.gpus". Fields of our kinds on Kubernetes begin with
-    the kind: "queue.spec.quota" or "queue.quota"; the kind alone lists them. "network.efa" is a network profile.
+    the kind: "queue.spec.quota" or "queue.quota"; the kind alone lists them. Those of a cluster file begin with
+    "cluster". "network.efa" is a network profile.
     """
     words = [part for part in path.strip().split(".") if part]
     if words[-2:-1] == [NETWORK.name]:
@@ -56,6 +59,17 @@ def explain(path: str = _ROOT) -> str:
     return _overview(root) if field is None else _page(seen, field)
 
 
+def first_names() -> list[str]:
+    """Returns the names with which a path begins: fields of a job, kinds, and network profiles."""
+    return [
+        _ROOT,
+        _CLUSTER.path,
+        *(field.name for field in JOB),
+        *_KINDS,
+        *(f"{NETWORK.name}.{name}" for name in NAMES),
+    ]
+
+
 def _profile(name: str, path: str) -> str:
     """The page of a network profile."""
     if name not in NAMES:
@@ -66,6 +80,8 @@ def _profile(name: str, path: str) -> str:
 def _meant(parts: list[str]) -> tuple[_Root, list[str]]:
     """The owner with which a path begins, and the rest. A single word that is a field of jobs means that field."""
     first = parts[0] if parts else _ROOT
+    if first == _CLUSTER.path:
+        return _CLUSTER, parts[1:]
     is_field = len(parts) == 1 and any(field.name == first for field in JOB)
     if is_field or first.lower() not in _KINDS:
         return _JOB, parts[1:] if first == _ROOT else parts
@@ -86,7 +102,8 @@ def _unknown(name: str, table: Table, seen: str) -> InputError:
 
 
 def _overview(root: _Root) -> str:
-    kinds = f"\nKINDS ON KUBERNETES\n  {', '.join(kind.plural for kind in OWN_KINDS)}\n" if root is _JOB else ""
+    plurals = ", ".join(kind.plural for kind in OWN_KINDS)
+    kinds = f"\nKINDS ON KUBERNETES\n  {plurals}\n\nCLUSTER FILES\n  {_CLUSTER.path}\n" if root is _JOB else ""
     return f"{root.path}\n\n{_wrap(root.help)}\n\nFIELDS\n{_list(root.table)}\n{kinds}"
 
 
