@@ -1,8 +1,9 @@
 """An hour of updates of an open page: memory of the server and of the page, before and after.
 
 3,600 changes, one a second of that hour, are played as fast as the page shows them, with 1,000 running jobs. The page
-is the queue, in chromium. The memory of the page is the JavaScript heap after a collection of garbage, that of the
-server is its resident memory; both are compared with those after the first 400 changes.
+is the queue, in chromium. The memory of the page is its JavaScript heap after a collection of garbage: the lowest of
+several values, because the page goes on with its updates between a collection and the reading. That of the server is
+its resident memory. Both are compared with those after the first 400 changes.
 """
 
 import time
@@ -12,6 +13,8 @@ from clusters.dashboard_cluster import DashboardCluster, chromium, claim, load, 
 
 RUNNING, WAITING = 1_000, 4_000
 FIRST, ALL = 400, 3_600
+READINGS, PAUSE_S = 5, 0.5
+"""Readings of the heap at one time, and the pause before each."""
 COUNT = """() => {
   window.updates = 0;
   new MutationObserver(() => { window.updates += 1; }).observe(document.querySelector("tbody"), { childList: true });
@@ -44,11 +47,18 @@ def play(cluster: DashboardCluster, count: int) -> None:
 
 def memory(page: Any, cluster: DashboardCluster) -> tuple[float, float]:
     """Resident memory of the server and heap of the page, in MB."""
+    resident = cluster.resident_mb()
     session = page.context.new_cdp_session(page)
-    session.send("HeapProfiler.collectGarbage")
-    heap = session.send("Runtime.getHeapUsage")["usedSize"] / 1e6
+    heap = min(used_heap(session) for _ in range(READINGS))
     session.detach()
-    return cluster.resident_mb(), heap
+    return resident, heap / 1e6
+
+
+def used_heap(session: Any) -> float:
+    """Bytes of the heap after a collection of garbage."""
+    time.sleep(PAUSE_S)
+    session.send("HeapProfiler.collectGarbage")
+    return float(session.send("Runtime.getHeapUsage")["usedSize"])
 
 
 if __name__ == "__main__":

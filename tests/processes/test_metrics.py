@@ -60,6 +60,25 @@ def test_telemetry_of_a_run_is_read_after_its_end(state: Path, tmp_path: Path):
     assert of_rank in windlass(state, "metrics", "-o", "prometheus", "--per-rank").stdout
 
 
+def test_the_series_of_a_node_are_read_in_every_format(state: Path):
+    assert windlass(state, "run", "--local-nodes", "2", "--", "sleep", "7").returncode == 0
+    assert "windlass_node_memory_used_bytes" in windlass(state, "metrics", "--node", "n1").stdout
+    found = json.loads(windlass(state, "metrics", "--node", "n2", "-m", "memory", "-o", "json").stdout)
+    (memory,) = found["series"]
+    assert (found["node"], memory["unit"], min(memory["values"]) > 10e6) == ("n2", "By", True)
+    listed = windlass(state, "metrics", "--node", "n1", "-m", "cpu", "--since", "1h", "-o", "csv").stdout
+    assert listed.splitlines()[0] == "time,windlass_node_cpu_utilization_ratio"
+    assert len(listed.splitlines()) >= 2
+    assert "memory" in windlass(state, "metrics", "--node", "n1", "-m", "memory", "-o", "plot").stdout
+
+    refused = windlass(state, "metrics", "--node", "n7")
+    assert refused.returncode == 2
+    assert "nothing is recorded of a node 'n7'" in refused.stderr
+    assert "name one of n1, n2" in refused.stderr
+    completed = {"COMP_WORDS": "windlass metrics --node n", "COMP_CWORD": "3", "_WINDLASS_COMPLETE": "complete_bash"}
+    assert windlass(state, "metrics", env=completed).stdout.split() == ["n1", "n2"]
+
+
 def test_a_job_is_named_for_every_format_but_that_of_prometheus(state: Path):
     refused = windlass(state, "metrics")
     assert (refused.returncode, "which job?" in refused.stderr) == (2, True)
@@ -67,6 +86,10 @@ def test_a_job_is_named_for_every_format_but_that_of_prometheus(state: Path):
     assert (refused.returncode, "leave digits out" in refused.stderr) == (2, True)
     refused = windlass(state, "metrics", "digits", "--per-rank")
     assert (refused.returncode, "choose ranks with --rank N" in refused.stderr) == (2, True)
+    refused = windlass(state, "metrics", "digits", "--node", "n1")
+    assert (refused.returncode, "leave one of them out" in refused.stderr) == (2, True)
+    refused = windlass(state, "metrics", "--node", "n1", "--rank", "0")
+    assert (refused.returncode, "--node NODE --gpu N" in refused.stderr) == (2, True)
 
 
 def test_a_metric_that_is_not_there_is_said_with_the_way_to_list_all(state: Path):

@@ -1,4 +1,4 @@
-"""Shell completion of job and reservation names, and of the names that `windlass explain` knows."""
+"""Shell completion of the names of jobs, reservations and nodes, and of those that `windlass explain` knows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from windlass.backends.errors import BackendError
 from windlass.cli.errors import UsageError
-from windlass.cli.target import controller_client, record_source
+from windlass.cli.target import controller_client, record_source, state_folder
 from windlass.jobs.errors import InputError
 from windlass.server.errors import ApiError
 
@@ -42,6 +42,19 @@ def complete_explained_names(incomplete: str) -> list[str]:
     from windlass.cli.explained_names import explained_names  # noqa: PLC0415 - loads the tables
 
     return [name for name in explained_names() if name.startswith(incomplete)]
+
+
+def complete_measured_nodes(context: typer.Context, incomplete: str) -> list[str]:
+    """Returns the names of nodes with recorded telemetry on this machine; [] after any error."""
+    from windlass.server.telemetry_records.queries import measured_nodes  # noqa: PLC0415 - other completions need no store
+    from windlass.server.telemetry_records.recorder import STORE_NAME  # noqa: PLC0415
+
+    _, _, state = _typed_target(context)
+    try:
+        names = measured_nodes(state_folder(state) / STORE_NAME)
+    except ApiError:
+        return []
+    return [name for name in names if name.startswith(incomplete)][:_MAX_OFFERED]
 
 
 def _typed_target(context: typer.Context) -> tuple[str, str, Path | None]:

@@ -28,6 +28,8 @@ _HISTORY = "/var/lib/windlass"
 ALL_NAMESPACES, LABELLED_NAMESPACES = "all", "labelled"
 TELEMETRY = f"{OPERATOR}-telemetry"
 """Name of the ConfigMap and of the Secret with the variables of the export, which need not exist."""
+TELEMETRY_FILES = "/etc/windlass/telemetry"
+"""Folder with the values of that Secret as files, for WINDLASS_REMOTE_WRITE_TOKEN_FILE."""
 _OPERATOR_GRACE_S = 20
 """Seconds to release the lease and finish requests."""
 
@@ -123,7 +125,11 @@ def _pod(setup: Setup) -> Manifest:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [_container(setup)],
-        "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "history", "emptyDir": {"sizeLimit": "1Gi"}}],
+        "volumes": [
+            {"name": "tmp", "emptyDir": {}},
+            {"name": "history", "emptyDir": {"sizeLimit": "1Gi"}},
+            {"name": "telemetry", "secret": {"secretName": TELEMETRY, "optional": True}},
+        ],
     }
 
 
@@ -172,6 +178,7 @@ def _container(setup: Setup) -> Manifest:
         "volumeMounts": [
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - inside of the container
             {"name": "history", "mountPath": _HISTORY},
+            {"name": "telemetry", "mountPath": TELEMETRY_FILES, "readOnly": True},
         ],
     }
 

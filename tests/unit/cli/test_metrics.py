@@ -1,7 +1,7 @@
 """Series of `windlass metrics` as people see them, and as programs do."""
 
 from windlass.cli.verbs import metrics
-from windlass.cli.verbs.metrics import MetricsFormat
+from windlass.cli.verbs.metrics import MeasuredObject, MetricsFormat
 
 
 def series(unit, values):
@@ -28,3 +28,11 @@ def test_a_plot_has_an_axis_of_values_and_one_of_times(capsys):
     assert (lines[1].split("│")[0].strip(), lines[-3].split("│")[0].strip()) == ("59", "0")
     assert lines[-2].strip() == "└" + "─" * 60
     assert len(lines[-1].split()) == 4  # two dates and two times
+
+
+def test_a_gpu_of_a_node_has_a_series_of_its_own_where_it_is_chosen():
+    found = {**series("Cel", [[40.0, 60.0], [50.0, None]]), "level": "gpu", "series": "heat"}
+    (mean,) = metrics._rows(found, MeasuredObject(node="n1"))
+    assert (metrics._title(mean), mean["values"]) == ("heat", [50.0, 50.0])
+    chosen = list(metrics._rows(found, MeasuredObject(node="n1", gpus=[1, 7])))
+    assert [(metrics._title(row), row["values"]) for row in chosen] == [('heat{gpu="1"}', [60.0, None])]

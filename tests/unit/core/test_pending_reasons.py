@@ -1,3 +1,5 @@
+import gc
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -97,3 +99,16 @@ def test_a_gang_blocked_by_a_reservation_names_its_owner():
     first, second = waiting(10, demand(1, 8, zone="x"), walltime=10), waiting(11, demand(1, 8, zone="y"), walltime=10)
     plan = schedule(ledger_of(machines, *runs, first, second, waiting(12, demand(1, 4), walltime=60)).snapshot(), 0)
     assert plan.verdicts["j-12"].behind == "j-11"
+
+
+def test_a_plan_that_is_no_longer_used_is_freed_without_a_collection_of_garbage():
+    plan = plan_of(running(1, {"n1": 8}, ends_by=50), waiting(2, demand(8, 8)), waiting(3, demand(8, 8)))
+    assert list(plan.order) == list(plan.verdicts) == ["j-2", "j-3"]
+    assert plan.verdicts["j-2"].message
+    verdicts = weakref.ref(plan.verdicts)
+    gc.disable()
+    try:
+        del plan
+        assert verdicts() is None
+    finally:
+        gc.enable()

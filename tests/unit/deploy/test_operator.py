@@ -17,7 +17,7 @@ def test_its_pods_meet_the_restricted_standard():
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert container["capabilities"] == {"drop": ["ALL"]}
     assert not container["allowPrivilegeEscalation"]
-    assert all({"emptyDir", "name"} == volume.keys() for volume in spec["volumes"])
+    assert all(volume.keys() in ({"emptyDir", "name"}, {"secret", "name"}) for volume in spec["volumes"])
     assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
 
 
@@ -91,3 +91,11 @@ def test_variables_of_the_export_come_from_objects_that_need_not_exist():
     named = {kind: source for each in sources for kind, source in each.items()}
     optional = {"name": "windlass-operator-telemetry", "optional": True}
     assert named == {"configMapRef": optional, "secretRef": optional}
+
+
+def test_the_secret_of_the_export_is_in_files_too_for_tokens_that_change():
+    pod = one("Deployment")["spec"]["template"]["spec"]
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    mounts = {each["name"]: each for each in pod["containers"][0]["volumeMounts"]}
+    assert volumes["telemetry"]["secret"] == {"secretName": "windlass-operator-telemetry", "optional": True}
+    assert mounts["telemetry"] == {"name": "telemetry", "mountPath": "/etc/windlass/telemetry", "readOnly": True}

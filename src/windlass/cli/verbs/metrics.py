@@ -1,4 +1,4 @@
-"""`windlass metrics`: prints the recorded telemetry of a job, also after its end, or the present for Prometheus."""
+"""`windlass metrics`: prints the recorded telemetry of a job or a node, or the present for Prometheus."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from operator import itemgetter
@@ -17,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
-from windlass.cli.completion import complete_job_names
+from windlass.cli.completion import complete_job_names, complete_measured_nodes
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.option_values import parse_duration_option
@@ -32,6 +33,7 @@ Row = dict[str, Any]
 _TREND_WIDTH, _CHART_HEIGHT = 24, 8
 _BYTES = "By"
 """The unit of a size in the metric table (UCUM)."""
+_RANK, _GPU = "rank", "gpu"
 _MARGIN = 12
 """Columns for the values beside a chart."""
 
@@ -55,14 +57,32 @@ class Statistic(StrEnum):
     LAST = "last"
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuredObject:
+    """A job or a node, and the ranks or GPUs that get a series each; None: one series with the mean of all."""
+
+    job: str = ""
+    node: str = ""
+    ranks: Sequence[int] | None = None
+    gpus: Sequence[int] | None = None
+
+    def parts(self, level: str) -> Sequence[int] | None:
+        """The chosen ranks or GPUs of a series by its level in the metric table."""
+        return {_RANK: self.ranks, _GPU: self.gpus}.get(level)
+
+
 def metrics(
     job: Annotated[
         str,
         typer.Argument(
             metavar="JOB",
-            help="A name or an id; none with -o prometheus, which prints all of the last minute.",
+            help="A name or an id; none with --node, or with -o prometheus, which prints all of the last minute.",
             autocompletion=complete_job_names,
         ),
+    ] = "",
+    node: Annotated[
+        str,
+        typer.Option("--node", metavar="NODE", help="A node instead of a job.", autocompletion=complete_measured_nodes),
     ] = "",
     metric: Annotated[
         list[str] | None,
@@ -70,6 +90,9 @@ def metrics(
     ] = None,
     rank: Annotated[
         list[int] | None, typer.Option("--rank", min=0, help="Only these ranks. Default: the mean.")
+    ] = None,
+    gpu: Annotated[
+        list[int] | None, typer.Option("--gpu", min=0, help="Only these GPUs of the node. Default: the mean.")
     ] = None,
     since: Annotated[str, typer.Option("--since", help="Only this long before now: 90s, 10m, 2h, 7d.")] = "",
     statistic: Annotated[
@@ -84,34 +107,51 @@ def metrics(
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
-    """Recorded telemetry of a job: loss, step time by phase, throughput, memory, and the values of each rank.
+    """Recorded telemetry: of a job loss, step time by phase, throughput and each rank; of a node CPU, memory and GPUs.
 
     Kept after the job: every two seconds for an hour, minutes for a day, hours for 90 days. Works without a daemon.
     """
     if resolve_context(on) is not None:
-        raise UsageError("metrics of jobs on a cluster are not recorded yet\nuse `windlass top JOB`, or Prometheus")
-    _check_options(job, output, per_rank=per_rank)
+        raise UsageError("metrics of a cluster are not recorded yet\nuse `windlass top JOB`, or Prometheus")
+    measured = MeasuredObject(job, node, rank, gpu)
+    _check_options(measured, output, per_rank=per_rank)
     if output is MetricsFormat.PROMETHEUS:
         return _print_present(state_folder(state), per_rank=per_rank)
     begin = int(time.time() * 1000) - parse_duration_option("--since", since) if since else 0
-    source = open_state(state_folder(state))
-    answer = source.metrics(job, since=begin, points=points, statistic=statistic.value)
-    series = [row for found in answer["series"] if _is_wanted(found["series"], metric) for row in _rows(found, rank)]
+    answer = _read(state_folder(state), measured, since=begin, points=points, statistic=statistic.value)
+    wanted = (found for found in answer["series"] if _is_wanted(found["series"], metric))
+    series = [row for found in wanted for row in _rows(found, measured)]
     if metric and not series:
-        raise UsageError(f"{answer['id']} has no metric like {', '.join(metric)}\nlist all: windlass metrics {job}")
+        message = f"{answer.get('id', node)} has no metric like {', '.join(metric)}"
+        raise UsageError(f"{message}\nlist all: windlass metrics {f'--node {node}' if node else job}")
     _print(answer, series, output, paint=uses_color(no_color=no_color))
     return ExitCode.OK
 
 
-def _check_options(job: str, output: MetricsFormat, *, per_rank: bool) -> None:
+def _check_options(measured: MeasuredObject, output: MetricsFormat, *, per_rank: bool) -> None:
     """Raises UsageError for options that do not belong together."""
     is_present = output is MetricsFormat.PROMETHEUS
-    if job and is_present:
-        raise UsageError(f"-o prometheus prints all running jobs\nleave {job} out")
-    if not job and not is_present:
-        raise UsageError("which job?\nwindlass metrics JOB; all running jobs for Prometheus: -o prometheus")
+    if measured.job and measured.node:
+        raise UsageError(f"{measured.job} is a job, and --node names a node\nleave one of them out")
+    if (measured.ranks and measured.node) or (measured.gpus and not measured.node):
+        raise UsageError("--rank belongs to a job, --gpu to a node\nuse JOB --rank N, or --node NODE --gpu N")
+    if (named := measured.job or measured.node) and is_present:
+        raise UsageError(f"-o prometheus prints all running jobs\nleave {named} out")
+    if not named and not is_present:
+        raise UsageError(
+            "which job?\nwindlass metrics JOB; a node: --node NODE; all running jobs for Prometheus: -o prometheus"
+        )
     if per_rank and not is_present:
         raise UsageError("--per-rank belongs to -o prometheus\nchoose ranks with --rank N")
+
+
+def _read(state: Path, measured: MeasuredObject, **span: Any) -> Row:
+    """The series of a job, as `Service.metrics` returns them, or of a node. Raises ApiError, UsageError."""
+    if measured.job:
+        return open_state(state).metrics(measured.job, **span)
+    from windlass.server.telemetry_records.queries import HistorySpan, node_metrics  # noqa: PLC0415 - verbs start light
+
+    return node_metrics(state / STORE_NAME, measured.node, HistorySpan(**span))
 
 
 def _print_present(state: Path, *, per_rank: bool) -> int:
@@ -128,16 +168,16 @@ def _is_wanted(series: str, patterns: Sequence[str] | None) -> bool:
     return not patterns or any(fnmatch.fnmatchcase(series, f"*{each}*") for each in patterns)
 
 
-def _rows(found: Row, ranks: Sequence[int] | None) -> Iterator[Row]:
-    """Yields the series with one value a time: of each given rank, else the mean of all."""
-    values = found["values"]
-    if found["level"] != "rank" or ranks is None:
-        yield {**found, "rank": None, "values": [_mean(row) for row in values]}
+def _rows(found: Row, measured: MeasuredObject) -> Iterator[Row]:
+    """Yields the series with one value a time: of each chosen rank or GPU, else the mean of all."""
+    values, parts = found["values"], measured.parts(found["level"])
+    if parts is None:
+        yield {**found, _RANK: None, "values": [_mean(row) for row in values]}
         return
-    for rank in ranks:
-        own = [row[rank] if rank < len(row) else None for row in values]
+    for part in parts:
+        own = [row[part] if part < len(row) else None for row in values]
         if any(value is not None for value in own):
-            yield {**found, "rank": rank, "values": own}
+            yield {**found, _RANK: None, found["level"]: part, "values": own}
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
@@ -185,10 +225,11 @@ def _clock(at: int) -> str:
 
 
 def _title(row: Row) -> str:
-    if row["rank"] is None:
+    part = next((label for label in (_RANK, _GPU) if row.get(label) is not None), "")
+    if not part:
         return str(row["series"])
     name, brace, labels = row["series"].partition("{")
-    return f'{name}{{{labels.rstrip("}") + "," if brace else ""}rank="{row["rank"]}"}}'
+    return f'{name}{{{labels.rstrip("}") + "," if brace else ""}{part}="{row[part]}"}}'
 
 
 def _summary(row: Row) -> Row:

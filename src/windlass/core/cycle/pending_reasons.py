@@ -27,6 +27,8 @@ class PendingReasons(Mapping[str, Verdict]):
 
     def __init__(self, cycle: SchedulingCycle) -> None:
         self._cycle = cycle
+        self._pending = _PendingClasses(cycle)
+        self._order = LazyOrder(self._pending.open_order)
         self._verdicts: dict[int, Verdict] = {}
         """By number of the class: the verdict that all of its gangs share, without the expected start."""
 
@@ -37,7 +39,7 @@ class PendingReasons(Mapping[str, Verdict]):
     def __getitem__(self, job_id: str) -> Verdict:
         number = self._class_numbers[job_id]
         if number not in self._verdicts:
-            self._verdicts[number] = verdict_of(self._cycle, self._classes[number].gangs[0])
+            self._verdicts[number] = verdict_of(self._cycle, self._pending.classes[number].gangs[0])
         going = self._cycle.evictions.get(job_id)
         verdict = self._verdicts[number] if going is None else eviction_verdict(going)
         if job_id in self._cycle.unevictable:
@@ -51,45 +53,53 @@ class PendingReasons(Mapping[str, Verdict]):
 
     def __iter__(self) -> Iterator[str]:
         nobody_is_gated = len(self._order) == len(self)
-        return iter(self._order) if nobody_is_gated else self._in_turn(self._classes)
+        return iter(self._order) if nobody_is_gated else self._pending.in_turn(self._pending.classes)
 
     def __len__(self) -> int:
         return len(self._class_numbers)
 
-    def _in_turn(self, classes: Sequence[EquivalenceClass]) -> Iterator[str]:
-        cycle = self._cycle
-        if cycle.fair_shares and len({each.gangs[0].queue for each in classes}) > 1:
-            return iterate_by_fair_share(classes, cycle.shares, priority_first=cycle.priority_first)
-        gangs = sorted((key, gang.id) for each in classes for gang, key in zip(each.gangs, each.sort_keys, strict=True))
-        return (job_id for _, job_id in gangs)
-
-    def _open_classes(self) -> list[EquivalenceClass]:
-        return [each for each in self._classes if not self._cycle.is_gated(each.gangs[0])]
-
-    @cached_property
-    def _classes(self) -> tuple[EquivalenceClass, ...]:
-        """The classes without the gangs that this cycle starts."""
-        started = {start.gang.id for start in self._cycle.started}
-        classes = (_left_of(each, started) for each in self._cycle.snapshot.classes)
-        return tuple(each for each in classes if each.gangs)
-
     @cached_property
     def _class_numbers(self) -> dict[str, int]:
         """By id: the number of the gang's class."""
-        return {gang.id: number for number, each in enumerate(self._classes) for gang in each.gangs}
-
-    @cached_property
-    def _order(self) -> LazyOrder:
-        return LazyOrder(lambda: self._in_turn(self._open_classes()))
+        return {gang.id: number for number, each in enumerate(self._pending.classes) for gang in each.gangs}
 
     @cached_property
     def _expectations(self) -> dict[str, StartEstimate]:
         """Expected starts: of the gangs whose gates are open, in queue order, and then of the others."""
         from windlass.core.cycle.start_estimation import estimate_starts, start_bounds  # noqa: PLC0415 - as verdicts
 
-        gangs = {gang.id: gang for each in self._classes for gang in each.gangs}
+        gangs = {gang.id: gang for each in self._pending.classes for gang in each.gangs}
         in_turn = [gangs.pop(job_id) for job_id in self._order]
         return estimate_starts(self._cycle, [*in_turn, *gangs.values()], start_bounds(self._cycle))
+
+
+class _PendingClasses:
+    """Classes of the gangs that a cycle left pending.
+
+    It does not refer to the reasons, so that no plan is in a reference cycle: its arrays are freed with its last user.
+    """
+
+    def __init__(self, cycle: SchedulingCycle) -> None:
+        self._cycle = cycle
+
+    @cached_property
+    def classes(self) -> tuple[EquivalenceClass, ...]:
+        """The classes without the gangs that this cycle starts."""
+        started = {start.gang.id for start in self._cycle.started}
+        classes = (_left_of(each, started) for each in self._cycle.snapshot.classes)
+        return tuple(each for each in classes if each.gangs)
+
+    def open_order(self) -> Iterator[str]:
+        """Ids of the gangs whose gates are open, in queue order."""
+        return self.in_turn([each for each in self.classes if not self._cycle.is_gated(each.gangs[0])])
+
+    def in_turn(self, classes: Sequence[EquivalenceClass]) -> Iterator[str]:
+        """Ids of the gangs of some classes, in queue order."""
+        cycle = self._cycle
+        if cycle.fair_shares and len({each.gangs[0].queue for each in classes}) > 1:
+            return iterate_by_fair_share(classes, cycle.shares, priority_first=cycle.priority_first)
+        gangs = sorted((key, gang.id) for each in classes for gang, key in zip(each.gangs, each.sort_keys, strict=True))
+        return (job_id for _, job_id in gangs)
 
 
 def _left_of(eq_class: EquivalenceClass, started: set[str]) -> EquivalenceClass:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from windlass.server.errors import ApiError, ErrorCode
-from windlass.telemetry.frames import MetricFrame, Tier, job_scope
+from windlass.telemetry.frames import MetricFrame, Tier, job_scope, node_scope
 from windlass.telemetry.history import MAX_POINTS, read_history, series_of
 from windlass.telemetry.metric_table import metric_of
 from windlass.telemetry.rollup import STATISTICS
@@ -18,6 +18,8 @@ from windlass.telemetry.store import StoreError, TelemetryStore
 Json = dict[str, Any]
 _END_OF_TIME = 2**53
 _MAX_DIGITS = 16
+_MAX_NAMED = 8
+"""Names of nodes in the refusal of another name."""
 _PRESENT_MS = 60_000
 """Age up to which a frame is of the present; with many jobs, each has a frame every few intervals."""
 
@@ -55,6 +57,22 @@ def _number(parameters: Mapping[str, str], name: str, default: int) -> int:
 def job_metrics(path: Path, job_id: str, span: HistorySpan) -> Json:
     """Stored series of a job, as `stored_series` returns them. Raises ApiError."""
     return {"id": job_id, "statistic": span.statistic, "series": stored_series(path, job_scope(job_id), span)}
+
+
+def node_metrics(path: Path, node: str, span: HistorySpan) -> Json:
+    """Stored series of a node, as `stored_series` returns them. Raises ApiError, also for a node without any."""
+    found = stored_series(path, node_scope(node), span)
+    if not found and node not in (known := measured_nodes(path)):
+        listed = ", ".join(known[:_MAX_NAMED]) + (", …" if len(known) > _MAX_NAMED else "")
+        fix = f"name one of {listed}" if known else "nodes are recorded while a controller runs"
+        raise ApiError(ErrorCode.BAD_REQUEST, f"nothing is recorded of a node {node[:200]!r}", fix)
+    return {"node": node, "statistic": span.statistic, "series": found}
+
+
+def measured_nodes(path: Path) -> list[str]:
+    """Names of the nodes that have stored series. Raises ApiError."""
+    with _reading(path) as store:
+        return [scope.removeprefix(node_scope("")) for scope in store.scopes(node_scope(""))]
 
 
 def stored_series(path: Path, scope: str, span: HistorySpan) -> list[Json]:
