@@ -107,7 +107,8 @@ def _details(job: JobSelection) -> Json:
     except ApiError as error:
         if job.on or error.code not in (ErrorCode.NO_SUCH_JOB, ErrorCode.NO_DAEMON):
             raise
-        raise ApiError(ErrorCode.NO_SUCH_JOB, f"{job.name} is neither a file nor a job", error.message) from None
+        hint = f"{error.message}; name a file or folder that exists, or a job that windlass history lists"
+        raise ApiError(ErrorCode.NO_SUCH_JOB, f"{job.name} is neither a file nor a job", hint) from None
     warn_if_offline(source)
     if "members" in details:
         raise UsageError(f"{job.name} is an array\nname one of its jobs: {details['members'][0]['id']}")

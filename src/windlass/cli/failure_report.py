@@ -18,7 +18,7 @@ from windlass.cli.terminal.report_format import ReportFormat
 from windlass.core.model.resources import format_bytes
 from windlass.diagnose.failures.engine import diagnose
 from windlass.diagnose.failures.evidence import Evidence
-from windlass.diagnose.failures.log_files import STANDARD_INPUT, NoSuchLogError, find_logs
+from windlass.diagnose.failures.log_files import STANDARD_INPUT, WHAT_IS_READ, NoSuchLogError, find_logs, is_program
 from windlass.diagnose.failures.reports import markdown_report, plain_data, text_report, without_colours
 from windlass.diagnose.flight.facts import read_hang_evidence
 
@@ -46,8 +46,9 @@ def diagnose_logs(paths: Sequence[str], *, show_secrets: bool, has_failed: bool 
     diagnosis = replace(found, unseen=[*found.unseen, *hang.gaps])
     if not files or (diagnosis.verdict is None and len(diagnosis.unseen) >= len(files)):
         gaps = "; ".join(diagnosis.unseen[:3]) or "the folder is empty"
-        raise UsageError(f"no log can be read: {gaps}\nname text files, gzip files or folders of them")
-    return diagnosis
+        raise UsageError(f"no log can be read: {gaps}\n{WHAT_IS_READ}")
+    programs = [f"{path}: a program, not read" for path in paths if is_program(path)]
+    return replace(diagnosis, unseen=[*diagnosis.unseen, *programs])
 
 
 def print_diagnosis(

@@ -77,3 +77,61 @@ def test_a_backquote_of_a_log_does_not_end_the_quoted_text(tmp_path, capsys):
     (tmp_path / "a.log").write_text("ValueError: ```` ![x](http://example.com)\n")
     main(["doctor", "-o", "markdown", str(tmp_path)])
     assert "\n`````text\n" in capsys.readouterr().out
+
+
+PROGRAM = f"# {FAILURE}raise ValueError('no such sample')\n"
+
+
+def test_a_program_is_no_log(tmp_path, capsys):
+    script = tmp_path / "train.py"
+    script.write_text(PROGRAM)
+    for path in (tmp_path, script):
+        assert main(["doctor", str(path)]) == ExitCode.USAGE
+        told = capsys.readouterr().err
+        assert f"no log can be read: {script}: a program is no log\nname output of ranks, kernel logs" in told
+    (tmp_path / "job.sh").write_text("echo 'CUDA out of memory'\n")
+    main(["doctor", str(tmp_path)])
+    assert "job.sh and 1 more: a program is no log" in capsys.readouterr().err
+
+
+def test_programs_beside_logs_are_left_out(tmp_path, capsys):
+    (tmp_path / "train.py").write_text(PROGRAM)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "notes.log").write_text(FAILURE)
+    log = tmp_path / "rank0.log"
+    log.write_text("step 1\n")
+    assert main(["doctor", str(tmp_path)]) == ExitCode.OK
+    assert capsys.readouterr().out == "No line points to a failure.\n"
+    assert main(["doctor", str(log), str(tmp_path / "train.py")]) == ExitCode.OK
+    assert "train.py: a program, not read" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", [b"", bytes(range(256)) * 100])
+def test_an_empty_or_binary_file_is_one_clear_error(tmp_path, capsys, content):
+    path = tmp_path / "a.log"
+    path.write_bytes(content)
+    for named in (path, tmp_path):
+        assert main(["doctor", str(named)]) == ExitCode.USAGE
+        told = capsys.readouterr().err
+        assert f"no log can be read: {path}: " in told
+        assert "text or gzip files, or folders of them" in told
+
+
+def test_an_empty_folder_is_one_clear_error(tmp_path, capsys):
+    assert main(["doctor", str(tmp_path)]) == ExitCode.USAGE
+    assert "no log can be read: the folder is empty\nname output of ranks" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["nothere.log", "/no/such", "./train", "logs/", "a/b/c"])
+def test_a_word_in_the_form_of_a_path_is_no_job(tmp_path, monkeypatch, capsys, word):
+    monkeypatch.chdir(tmp_path)
+    assert main(["doctor", word]) == ExitCode.USAGE
+    assert f"{word} does not exist\nname a file, a folder" in capsys.readouterr().err
+
+
+def test_a_word_that_is_neither_names_both_ways(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("WINDLASS_STATE", str(tmp_path / "state"))
+    assert main(["doctor", "nothing"]) == ExitCode.NO_SUCH_JOB
+    told = capsys.readouterr().err
+    assert "nothing is neither a file nor a job" in told
+    assert "name a file or folder that exists, or a job that windlass history lists" in told

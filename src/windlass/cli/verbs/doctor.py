@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from windlass.diagnose.cluster.survey import ClusterSurvey
 
 _LOGS = "logs"
+_LOG_SUFFIXES = (".log", ".txt", ".out", ".err", ".gz", ".py")
 
 
 class _ChecksOrLogs(TyperGroup):
@@ -97,12 +98,18 @@ def logs(
     """
     from windlass.cli.failure_report import diagnose_logs, print_diagnosis  # noqa: PLC0415 - loads all rules
 
-    if on or (len(words) == 1 and words[0] != "-" and not Path(words[0]).exists()):
+    if on or (len(words) == 1 and words[0] != "-" and not _is_file(words[0])):
         from windlass.cli.doctor_job import JobSelection, print_job_diagnosis  # noqa: PLC0415
 
         job = JobSelection(words[0], on, namespace, state, attempt)
         return print_job_diagnosis(job, output, show_secrets=show_secrets, has_failed=has_failed)
     return print_diagnosis(diagnose_logs(words, show_secrets=show_secrets, has_failed=has_failed), output)
+
+
+def _is_file(word: str) -> bool:
+    """Tells whether a word is a file or folder: it exists, or is a path by its form, which no job's name has."""
+    is_path = word.startswith(("/", "./", "../", "~")) or word.endswith(("/", *_LOG_SUFFIXES)) or word.count("/") > 1
+    return is_path or Path(word).exists()
 
 
 @doctor.command("cluster", short_help="Check the cluster: nodes, device plugins, scheduler, queues, stuck pods")

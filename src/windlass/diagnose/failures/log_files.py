@@ -16,6 +16,11 @@ from typing import BinaryIO
 from windlass.diagnose.failures.evidence import LogSource
 
 STANDARD_INPUT = "-"
+WHAT_IS_READ = "name output of ranks, kernel logs, events or flight recorders: text or gzip files, or folders of them"
+"""The fix where no log can be read."""
+_PROGRAMS = frozenset({".py", ".pyi", ".ipynb", ".sh", ".bash", ".sbatch", ".slurm", ".c", ".cc", ".cpp", ".cu", ".h"})
+"""Suffixes of programs. The text of a program contains messages that it has never printed."""
+_TREES_OF_TOOLS = frozenset({".git", "__pycache__", "node_modules"})
 
 
 class NoSuchLogError(Exception):
@@ -25,10 +30,21 @@ class NoSuchLogError(Exception):
 def find_logs(paths: Sequence[str]) -> list[LogSource]:
     """The logs of all paths: files, every file below folders in the order of their names, and `-` for standard input.
 
-    Raises `NoSuchLogError` for a path that does not exist or cannot be opened.
+    Programs are left out. Raises `NoSuchLogError` for a path that does not exist or cannot be opened, and where all
+    files are programs.
     """
     found = dict.fromkeys(name for path in paths for name in _expand(path))
-    return [LogSource(name, partial(_open, name), size=_size(name)) for name in found]
+    logs = [name for name in found if not is_program(name)]
+    if found and not logs:
+        first = next(iter(found))
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        raise NoSuchLogError(f"no log can be read: {first}{more}: a program is no log\n{WHAT_IS_READ}")
+    return [LogSource(name, partial(_open, name), size=_size(name)) for name in logs]
+
+
+def is_program(name: str) -> bool:
+    """Tells whether a file is a program by its name. Such a file is not read as a log."""
+    return Path(name).suffix.lower() in _PROGRAMS
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -62,7 +78,7 @@ def _check_readable(path: str) -> None:
 def _files_below(folder: Path) -> Iterator[str]:
     """Regular files. Links are not followed: a folder may contain a link to itself or to a device."""
     for place, folders, names in os.walk(folder):
-        folders.sort(key=_natural)
+        folders[:] = sorted((each for each in folders if each not in _TREES_OF_TOOLS), key=_natural)
         for name in sorted(names, key=_natural):
             path = Path(place, name)
             if path.is_file() and not path.is_symlink():
