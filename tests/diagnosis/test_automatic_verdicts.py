@@ -93,9 +93,10 @@ FAILURES = (
     Failure(
         "killed worker of a data loader",
         "dataloader-worker-died",
-        ("dataloader-worker-killed", "dataloader-worker-exited"),
+        ("dataloader-worker-killed", "dataloader-worker-exited", "dataloader-connection-lost"),
         (script("loader"),),
     ),
+    Failure("file with the name of a module", "module-shadowed", ("module-shadowed",), (script("shadow"),)),
     Failure("wrong shape", "tensor-shape", ("tensor-shape",), (script("shape"),)),
     Failure("unreadable checkpoint", "checkpoint-corrupt", ("checkpoint-not-readable",), (script("checkpoint"),)),
     Failure(

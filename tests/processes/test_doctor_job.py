@@ -78,6 +78,7 @@ for step in range(5):
     print(f"step {step} loss 0.5", flush=True)
 raise ValueError("sample 5 has no label")
 """
+LOADER_RULES = ["dataloader-worker-killed", "dataloader-worker-exited", "dataloader-connection-lost"]
 KILLED_WORKER = """
 import os, signal, torch, torch.distributed as dist
 
@@ -92,6 +93,11 @@ class Samples(torch.utils.data.Dataset):
 dist.init_process_group("gloo")
 for batch in torch.utils.data.DataLoader(Samples(), batch_size=4, num_workers=2):
     dist.all_reduce(batch)
+"""
+SHADOW = """
+import pathlib
+pathlib.Path("random.py").write_text("x = 1")
+import tempfile
 """
 SHAPES = "import torch; torch.nn.Linear(4, 2)(torch.ones(3, 5))"
 
@@ -115,11 +121,12 @@ def verdict_of(state: Path, job: str) -> dict[str, object]:
         (["rendezvous-port-in-use"], PORT_IN_USE, 1),
         (["checkpoint-not-readable"], UNREADABLE_CHECKPOINT, 1),
         (["python-exception"], SAME_STEP, 1),
-        (["dataloader-worker-killed", "dataloader-worker-exited"], KILLED_WORKER, 2),
+        (LOADER_RULES, KILLED_WORKER, 2),
+        (["module-shadowed"], SHADOW, 1),
     ],
     ids=[
         *("memory", "disk", "package", "shape", "rendezvous", "hang"),
-        *("nan", "world size", "port", "checkpoint", "step", "loader"),
+        *("nan", "world size", "port", "checkpoint", "step", "loader", "shadow"),
     ],
 )
 def test_the_failure_of_a_script_has_its_verdict_at_the_end_of_the_run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from windlass.diagnose.diagnosis import EvidenceLine
@@ -13,6 +13,7 @@ from windlass.diagnose.failures.evidence import Fact, LogSource
 from windlass.diagnose.failures.line_prefix import LineOrigin, read_prefixes
 from windlass.diagnose.failures.log_blocks import LogBlock, LogGaps, read_blocks
 from windlass.diagnose.failures.progress_lines import progress_lines
+from windlass.diagnose.failures.shadowed_modules import SHADOWED, shadow_values
 from windlass.diagnose.failures.signatures import SignatureMatch, every_signature
 from windlass.diagnose.failures.source_labels import label_source
 from windlass.diagnose.failures.wrapped_lines import unwrap
@@ -113,7 +114,7 @@ class _Scan:
         child, host = failed_child(read_prefixes(each.decode("utf-8", "replace")).message for each in reversed(recent))
         rank = rank if child is None else child
         node = self.given.node or host or origin.node
-        for match in matches.values():
+        for match in _proven(matches.values(), recent):
             named = match.values.get("rank", "")  # a message about one rank, of an agent for example
             about = int(named) if named.isdecimal() else rank
             self.found.repeats[match.rule, about] = self.open[about] = number
@@ -195,6 +196,15 @@ def clean_text(text: bytes) -> bytes:
     if b"\\" in text and b'\\"' in text:  # one byte is found many times faster than two
         text = _ESCAPED_QUOTE.sub(b'"', text)
     return text.replace(b"\r\n", b"\n") if b"\r" in text else text
+
+
+def _proven(matches: Iterable[SignatureMatch], recent: deque[bytes]) -> Iterator[SignatureMatch]:
+    """The matches without errors of an import for which no file of the program is to blame."""
+    for match in matches:
+        if match.rule != SHADOWED:
+            yield match
+        elif values := shadow_values(match.values, reversed(recent)):
+            yield replace(match, values=values)
 
 
 def _end_of(before: bytes, text: bytes, size: int) -> bytes:

@@ -9,11 +9,11 @@ from windlass.diagnose.diagnosis import Advice, Certainty, EvidenceLine, OtherCa
 from windlass.diagnose.failures.candidate_order import beaten_rules, causes_of
 from windlass.diagnose.failures.candidates import CauseCandidate, weaken
 from windlass.diagnose.failures.evidence import Fact
-from windlass.diagnose.failures.failure_rules import FailureRule, RuleRole, xid_actions
+from windlass.diagnose.failures.failure_rules import RuleRole, xid_actions
 from windlass.diagnose.failures.line_prefix import read_prefixes
 from windlass.diagnose.failures.rank_comparison import RankComparison
 from windlass.diagnose.failures.verdict_amendments import MOST_ALTERNATIVES, amend_verdict
-from windlass.diagnose.failures.verdict_texts import fill_text
+from windlass.diagnose.failures.verdict_texts import fill_command, fill_text
 from windlass.jobs.secret_masks import mask_secrets
 
 _MOST_EVIDENCE = 6
@@ -41,13 +41,13 @@ def _described(best: CauseCandidate, ranked: Sequence[CauseCandidate], mask: Cal
     return RootCause(
         rule=rule.id,
         cause=rule.cause,
-        text=_text(rule, place, mask),
+        text=_filled(rule.verdict, place, mask),
         certainty=_certainty(best, ranked),
         scope=rule.scope,
         advice=_advice(best, place),
         why=_explain(best, place),
-        fix=rule.fix,
-        command=rule.command,
+        fix=_filled(rule.fix, place, mask),
+        command=fill_command(rule.command, place.values, place.rank, place.node),
         decide=rule.decide,
         rank=place.rank,
         node=place.node,
@@ -57,9 +57,9 @@ def _described(best: CauseCandidate, ranked: Sequence[CauseCandidate], mask: Cal
     )
 
 
-def _text(rule: FailureRule, fact: Fact, mask: Callable[[str], str]) -> str:
+def _filled(text: str, fact: Fact, mask: Callable[[str], str]) -> str:
     values = {name: mask(value) for name, value in fact.values.items()}
-    return fill_text(rule.verdict, values, fact.rank, fact.node)
+    return fill_text(text, values, fact.rank, fact.node)
 
 
 def _best_fact(candidate: CauseCandidate) -> Fact:
@@ -129,7 +129,7 @@ def _alternatives(
         OtherCause(
             each.rule.id,
             each.rule.cause,
-            _text(each.rule, each.first, mask),
+            _filled(each.rule.verdict, each.first, mask),
             each.rule.decide or f"{each.first.evidence.source}:{each.first.evidence.line} and the lines around it",
         )
         for each in kept
@@ -151,6 +151,7 @@ def _masked(verdict: RootCause) -> RootCause:
     return replace(
         verdict,
         text=mask_secrets(verdict.text),
+        command=mask_secrets(verdict.command),
         evidence=tuple(replace(line, text=mask_secrets(line.text)) for line in verdict.evidence),
         alternatives=tuple(replace(other, text=mask_secrets(other.text)) for other in verdict.alternatives),
     )

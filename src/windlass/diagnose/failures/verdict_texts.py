@@ -6,9 +6,17 @@ import re
 from collections.abc import Collection, Mapping
 
 _PLACE = re.compile(r"{([\w|]+)}")
-_SEGMENT = re.compile(r"\[([^\[\]]*)\]")
+_SEGMENT = re.compile(r"\[([^\[\]{}]*{[^\[\]]*)\]")
 _DETAIL = "detail"
 """Value that stands for the words that a signature captures, whatever the name of their group is."""
+_SAFE_WORD = re.compile(r"[\w./:@%+=,][\w./:@%+=,-]{0,199}")
+"""Values that a shell takes as one plain word. A log may contain any other."""
+_WHERE = {
+    "MODULE": "the module that the message names",
+    "ADDRESS": "the address of rank 0, MASTER_ADDR or --rdzv-endpoint",
+    "PORT": "the port of rank 0, MASTER_PORT or --rdzv-endpoint",
+}
+"""Places where a reader finds a value that the evidence does not name."""
 _UNKNOWN_DETAIL = re.compile(r"(?:: | \()?{detail}\)?")
 _LONGEST_VALUE = 300
 _UNKNOWN = "unknown"
@@ -39,6 +47,19 @@ def fill_text(text: str, values: Mapping[str, str], rank: int | None, node: str 
     if _DETAIL not in known:
         text = _UNKNOWN_DETAIL.sub("", text)
     return _PLACE.sub(lambda found: _value(found[1], known) or _UNKNOWN, text)
+
+
+def fill_command(text: str, values: Mapping[str, str], rank: int | None, node: str | None) -> str:
+    """The command with rank, node and values that a shell takes as plain words.
+
+    Of `{port|PORT}` a name in capitals stays where no value is known, and a comment says where to find it.
+    """
+    known = dict(values) | ({"rank": str(rank)} if rank is not None else {}) | ({"node": node} if node else {})
+    known = {name: value for name, value in known.items() if _SAFE_WORD.fullmatch(value)}
+    filled = _PLACE.sub(lambda found: _value(found[1], known) or found[1].rpartition("|")[2], text)
+    missing = [name for place in _PLACE.findall(text) for name in place.split("|") if name.isupper()]
+    notes = [f"{name}: {_WHERE[name]}" for name in dict.fromkeys(missing) if re.search(rf"\b{name}\b", filled)]
+    return f"{filled}  # {'; '.join(notes)}" if notes else filled
 
 
 def _has_values(text: str, known: Mapping[str, str]) -> bool:

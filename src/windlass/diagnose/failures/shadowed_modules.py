@@ -1,0 +1,63 @@
+"""Finds the file of a program that shadows a module of the same name, from an error of an import and its traceback."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+
+from windlass.diagnose.failures.line_prefix import read_prefixes
+
+SHADOWED = "module-shadowed"
+"""Rule of these errors. It fires only where this module finds the file, or where the message proves it."""
+_PACKAGES = re.compile(
+    "accelerate|apex|cuda|cupy|cv2|datasets|deepspeed|diffusers|einops|evaluate|flax|huggingface_hub|jax|keras|lightning|"
+    "matplotlib|numba|numpy|onnx|pandas|peft|PIL|pyarrow|pydantic|ray|requests|safetensors|scipy|sklearn|tensorboard|"
+    "tensorflow|timm|tokenizers|torch|torchaudio|torchvision|tqdm|transformers|triton|trl|vllm|wandb|xformers|yaml"
+)
+"""Libraries of training programs."""
+_FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,400})", line \d+')
+_TRACEBACK = "Traceback (most recent call last)"
+_INSTALLED = re.compile(r"(?:^|[/\\])(?:site-packages|dist-packages|[Ll]ib|lib64|python[\d.]+)[/\\]|^<")
+"""Paths of installed packages and of Python itself."""
+_FILE = re.compile(
+    r"(?:(?:^|[/\\])(?P<parent>[^/\\]*))?(?:^|[/\\])(?P<module>[A-Za-z_]\w*)(?P<is_folder>[/\\]__init__)?\.pyc?$"
+)
+
+
+def shadow_values(values: Mapping[str, str], newest_first: Iterable[bytes]) -> Mapping[str, str] | None:
+    """The shadowed module and the file that shadows it; None where no file of the program is to blame.
+
+    `values`: what the signature captured: the module, its file where the message names it, or a package that is none
+    by the message. `newest_first`: lines from the message back, in which the traceback lies.
+    """
+    if "package" in values:
+        return {"module": values["package"]} if _PACKAGES.fullmatch(values["package"]) else None
+    if "module" in values and not _is_known(values["module"]):
+        return None
+    files = [values["file"]] if "file" in values else _files_of_traceback(newest_first)
+    return next(({"module": module, "file": file} for file in files if (module := _module_shadowed_by(file))), None)
+
+
+def _module_shadowed_by(file: str) -> str:
+    """The known module whose name a file of the program has; "" for an installed file and for a library's sources."""
+    name = _FILE.search(file)
+    if not name or not _is_known(name["module"]) or _INSTALLED.search(file):
+        return ""
+    parent = (name["parent"] or "").lower()
+    is_source = name["is_folder"] and (parent == "src" or name["module"].lower() in parent)
+    return "" if is_source else name["module"]
+
+
+def _is_known(module: str) -> bool:
+    return module in sys.stdlib_module_names or _PACKAGES.fullmatch(module) is not None
+
+
+def _files_of_traceback(newest_first: Iterable[bytes]) -> Iterable[str]:
+    """The files of the frames, the innermost first."""
+    for line in newest_first:
+        message = read_prefixes(line.decode("utf-8", "replace")).message
+        if _TRACEBACK in message:
+            return
+        if frame := _FRAME.match(message):
+            yield frame["file"]
