@@ -77,6 +77,9 @@ NAMES_ALLOWED = {
 }
 # Public classes of one name in several modules of src/, each with the reason why the name is right in all of them.
 ONE_NAME_TWICE: dict[str, str] = {
+    "Client": "of the Python API, and of the daemon's API",
+    "Job": "of the core, and its handle in the Python API: the term of both",
+    "JobFailedError": "of the Python API, and of a measured run",
     "Fault": "of a simulated machine and of a manifest's field",
     "Outcome": "of a simulation and of a request to the API server",
     "ApiError": "errors of the daemon's API and of the Kubernetes API",

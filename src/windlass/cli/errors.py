@@ -10,7 +10,7 @@ from typing import Any
 from windlass.cli.exit_codes import OF_ERROR, ExitCode
 from windlass.server.errors import ApiError
 
-_EXTRAS = {
+EXTRAS = {
     **dict.fromkeys(("aiohttp", "kubernetes_asyncio", "orjson", "pathspec", "yarl"), ("clusters", "kubernetes")),
     **dict.fromkeys(("safetensors", "torch"), ("exports", "train")),
 }
@@ -49,8 +49,8 @@ def describe_error(error: Exception) -> tuple[str, ExitCode]:
     for kind, code in kinds:
         if isinstance(error, kind):
             return str(error), code
-    if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
-        feature, extra = _EXTRAS[error.name]
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        feature, extra = EXTRAS[error.name]
         return f"{error.name}, which {feature} need, is missing\npip install 'windlass[{extra}]'", ExitCode.USAGE
     if isinstance(error, OSError) and isinstance(error.filename, str):
         return f"{error.filename}: {error.strerror}", ExitCode.STATE_UNUSABLE

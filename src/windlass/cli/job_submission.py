@@ -6,7 +6,7 @@ import os
 import pwd
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -56,14 +56,19 @@ def read_submissions(
     return [from_options(options, command, cwd=current_folder(), user=current_user())]
 
 
-def for_this_machine(submissions: Sequence[Submission]) -> list[Submission]:
-    """Returns the jobs, each with its launcher on this machine; prints fields that have no effect here."""
-    warn_unused_fields(submissions)
-    return [with_network(with_launcher(each)) for each in submissions]
+def print_note(text: str) -> None:
+    """Prints a note about a job on stderr."""
+    print(f"windlass: {text}", file=sys.stderr)
 
 
-def with_network(submission: Submission) -> Submission:
-    """Adds the variables of the network profile of each role, below those of the job; prints what `auto` has chosen."""
+def for_this_machine(submissions: Sequence[Submission], note: Callable[[str], None] = print_note) -> list[Submission]:
+    """Returns the jobs, each with its launcher on this machine; notes fields that have no effect here."""
+    warn_unused_fields(submissions, note)
+    return [with_network(with_launcher(each), note) for each in submissions]
+
+
+def with_network(submission: Submission, note: Callable[[str], None] = print_note) -> Submission:
+    """Adds the variables of the network profile of each role, below those of the job; notes what `auto` has chosen."""
     if not any(role.network for role in submission.job.roles):
         return submission
     from windlass.cli.local_network import local_request  # noqa: PLC0415 - rarely needed
@@ -71,12 +76,12 @@ def with_network(submission: Submission) -> Submission:
 
     roles, notes = [], dict[str, None]()
     for role in submission.job.roles:
-        request, note = local_request(role.network)
-        notes |= {note: None} if note else {}
+        request, remark = local_request(role.network)
+        notes |= {remark: None} if remark else {}
         env = environment_of(request) if request else {}
         roles.append(replace(role, env={**env, **role.env}))
-    for note in notes:
-        print(f"windlass: {submission.job.name}: {note}", file=sys.stderr)
+    for text in notes:
+        note(f"{submission.job.name}: {text}")
     return replace(submission, job=replace(submission.job, roles=tuple(roles)))
 
 
@@ -93,15 +98,15 @@ def with_launcher(submission: Submission) -> Submission:
     return replace(submission, job=replace(job, launcher=choose_launcher(job, path)))
 
 
-def warn_unused_fields(submissions: Sequence[Submission]) -> None:
-    """Prints the fields that have no effect on this machine, a line for each job that has some."""
+def warn_unused_fields(submissions: Sequence[Submission], note: Callable[[str], None] = print_note) -> None:
+    """Notes the fields that have no effect on this machine, a line for each job that has some."""
     for submission in submissions:
         roles = submission.job.roles
         unused = [name for name in ("image", "pod") if any(getattr(role, name) for role in roles)]
         if unused:
             verb = "has" if len(unused) == 1 else "have"
             names = " and ".join(unused)
-            print(f"windlass: {submission.job.name}: {names} {verb} no effect on this machine", file=sys.stderr)
+            note(f"{submission.job.name}: {names} {verb} no effect on this machine")
 
 
 def split_job_file(words: Sequence[str], file: str | None) -> tuple[str | None, Sequence[str]]:

@@ -52,12 +52,12 @@ def show_logs(context: str, namespace: str, name: str, selection: LogSelection, 
         check_ranks(job.id, selection.ranks or (), _count_pods(job))
     printer = _LinePrinter(screen, bare=selection.bare, several=len(jobs) > 1)
     # 1. The operator stores the log ends of deleted pods.
-    stored = list(_stored_logs(cluster, name, jobs, selection))
+    stored = list(stored_log_ends(cluster, name, jobs, selection))
     if not jobs and not stored:
         raise cluster.finder.unknown_error(name)
     stored_lines = [line for job_id, log in stored for line in _lines_of(job_id, log, screen)]
     # 2. Existing pods have their logs.
-    sources = [_pod_logs(cluster, job, selection) for job in jobs]
+    sources = [open_pod_logs(cluster, job, selection) for job in jobs]
     past = [line for each in sources for line in (each.poll() if selection.follow else each.finish())]
     printer.add_nodes({(log["generation"], log["rank"]): log["node"] for _, log in stored})
     for each in sources:
@@ -79,14 +79,15 @@ def _count_pods(job: JobObject) -> int:
     return sum(role.max_replicas or role.replicas for role in job.state().job.roles)
 
 
-def _pod_logs(cluster: ClusterClient, job: JobObject, selection: LogSelection) -> PodLogs:
+def open_pod_logs(cluster: ClusterClient, job: JobObject, selection: LogSelection) -> PodLogs:
+    """Returns the selected output of the existing pods of a job."""
     attempts = selection.attempts(job.state().status.generation)
     return PodLogs(
         cluster.session, job, ranks=selection.ranks, attempts=attempts, since=selection.since, follow=selection.follow
     )
 
 
-def _stored_logs(
+def stored_log_ends(
     cluster: ClusterClient, name: str, jobs: Sequence[JobObject], selection: LogSelection
 ) -> Iterator[tuple[str, Json]]:
     """Yields the stored log ends of members whose pods were deleted, with the job's id; none without an operator."""

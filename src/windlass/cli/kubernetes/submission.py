@@ -99,13 +99,18 @@ def build_objects(request: SubmitRequest, finder: JobFinder) -> SubmitObjects:
         written = _as_written(request, text, finder.namespace)
         return replace(written, warnings=[*linted, *written.warnings])
     with_images, code = jobs_with_code(request, text)
-    warnings = pod_template_warnings(request, text)
-    made = build_training_jobs(with_images, finder.namespace, _suffix, lambda name: [f.name for f in finder.get(name)])
+    built = objects_of_jobs(with_images, code, finder)
+    return replace(built, warnings=[*pod_template_warnings(request, text), *built.warnings])
+
+
+def objects_of_jobs(jobs: Sequence[Submission], code: CodeArchive | None, finder: JobFinder) -> SubmitObjects:
+    """Returns the objects of short-form jobs with images, and of their code. Raises InputError, ApiError."""
+    made = build_training_jobs(jobs, finder.namespace, _suffix, lambda name: [f.name for f in finder.get(name)])
     if code is None:
-        return SubmitObjects(made.manifests, [*warnings, *made.warnings], [])
+        return SubmitObjects(made.manifests, made.warnings, [])
     files = pluralize(len(code.sizes), "file")
     note = f"shipping the code: {files}, {format_bytes(len(code.archive))} packed ({code.name})"
-    return SubmitObjects([config_map(code, finder.namespace), *made.manifests], [*warnings, *made.warnings], [note])
+    return SubmitObjects([config_map(code, finder.namespace), *made.manifests], made.warnings, [note])
 
 
 def lint_warnings(text: Text) -> list[str]:
@@ -127,11 +132,17 @@ def jobs_with_code(request: SubmitRequest, text: Text | None) -> tuple[list[Subm
 
     Raises as `build_objects`.
     """
-    base = _base(request)
-    read = _submissions(request, text)
+    return ship_code(_submissions(request, text), request.ship, _base(request))
+
+
+def ship_code(read: Sequence[Submission], given: str, base: Path) -> tuple[list[Submission], CodeArchive | None]:
+    """Returns jobs, each with an image, and the code that is shipped with them.
+
+    `given`: a folder, "no", or "" for the default. `base`: the default working folder of the jobs. Raises UsageError.
+    """
     unnamed = any(not image_of(role) for each in read for role in each.job.roles)
     default = (configured().ship or str(base)) if unnamed else NO
-    ship = request.ship or default
+    ship = given or default
     named = [replace(each, job=_with_image(each.job)) for each in read]
     if ship == NO:
         return [replace(each, job=_in_the_image(each.job, base)) for each in named], None

@@ -1,0 +1,95 @@
+"""The target of a client, and the threads in which its calls run.
+
+A cluster's session belongs to one thread, and none of an event loop of the program (a notebook has one): calls of a
+cluster run one after the other in a thread of their own. Calls of this machine may run side by side.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from windlass.cli.target import (
+    LOCAL,
+    ControllerClient,
+    RecordSource,
+    controller_client,
+    record_source,
+    resolve_context,
+    state_folder,
+)
+from windlass.client.errors import public_errors
+
+if TYPE_CHECKING:
+    from windlass.cli.kubernetes.client import ClusterClient
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_LOCAL_THREADS = 4
+
+
+class TargetConnection:
+    """A target, selected as on the command line, also by `$WINDLASS_ON` and `$WINDLASS_STATE`.
+
+    It is contacted at the first call.
+    """
+
+    def __init__(self, target: str, namespace: str, state: Path | None) -> None:
+        with public_errors():
+            self.context = resolve_context(target or os.environ.get("WINDLASS_ON", ""), namespace)
+            given = os.environ.get("WINDLASS_STATE")
+            self.state = state_folder(Path(given) if given and state is None else state)
+        self.namespace = namespace
+        self._cluster: list[ClusterClient] = []
+        """The client of the cluster, once it has been opened."""
+        self._threads = ThreadPoolExecutor(1 if self.is_cluster else _LOCAL_THREADS, "windlass-client")
+        self._end = weakref.finalize(self, _close_all, self._cluster)
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether the target is a cluster."""
+        return self.context is not None
+
+    def start(
+        self, step: Callable[Concatenate[TargetConnection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> Future[T]:
+        """Starts a call in a thread of this client; its errors are those of `client.errors`."""
+
+        def work() -> T:
+            with public_errors():
+                return step(self, *args, **kwargs)
+
+        return self._threads.submit(work)
+
+    def controller(self) -> ControllerClient:
+        """Returns a client of the controller. Raises ApiError NO_DAEMON without a daemon."""
+        return self.cluster() if self.is_cluster else controller_client(LOCAL, "", self.state)
+
+    def records(self) -> RecordSource:
+        """Returns a client of the controller, else the stored records. Raises ApiError if there is neither."""
+        return self.cluster() if self.is_cluster else record_source(LOCAL, "", self.state)
+
+    def cluster(self) -> ClusterClient:
+        """Returns the client of the cluster, opened once. Call it only in the thread of this client."""
+        from windlass.cli.kubernetes.client import ClusterClient  # noqa: PLC0415 - loads a cluster's libraries
+
+        if not self._cluster:
+            self._cluster.append(ClusterClient.at(self.context or "", self.namespace))
+        return self._cluster[0]
+
+    def close(self) -> None:
+        """Closes the session with a cluster. Closing again does nothing."""
+        self._threads.submit(self._end).result()
+        self._threads.shutdown()
+
+
+def _close_all(opened: list[ClusterClient]) -> None:
+    """Closes the sessions, also at the end of the process; an error of a broken connection is of no interest."""
+    while opened:
+        with contextlib.suppress(Exception):
+            opened.pop().close()

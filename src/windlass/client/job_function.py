@@ -1,0 +1,73 @@
+"""The decorator `job`: a function whose calls are jobs. Standard library only, because the ranks import it too."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
+
+from windlass.client.function_call import CALL
+
+if TYPE_CHECKING:
+    from windlass.client.client import Job
+    from windlass.client.job_fields import JobFields
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class JobFunction(Generic[P, R]):
+    """A function whose calls are jobs: every rank runs it, and rank 0 returns the result.
+
+    Arguments and result are plain values: None, bool, int, float, str, lists, and dicts with str as keys.
+    """
+
+    def __init__(self, function: Callable[P, R], target: str | None, namespace: str, fields: Mapping[str, Any]) -> None:
+        self.function = function
+        """The function without its decorator: `train.function(…)` runs it in this process."""
+        self.target, self.namespace, self.fields = target, namespace, fields
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Submits the call, waits for its end and returns the result. In a rank of a job it runs the function itself.
+
+        Raises JobFailedError if the job does not succeed, and as `submit`.
+        """
+        if CALL in os.environ:
+            return self.function(*args, **kwargs)
+        return self.submit(*args, **kwargs).result()
+
+    def submit(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Submits the call to the target of the decorator. Raises WindlassError."""
+        from windlass.client.shared_client import shared_client  # noqa: PLC0415 - ranks do not need it
+
+        return shared_client(self.target, self.namespace).submit(self.bind(*args, **kwargs))
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> BoundCall[R]:
+        """Returns the call without submitting it, for `Client.submit` and `AsyncClient.submit`."""
+        return BoundCall(self, list(args), dict(kwargs))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCall(Generic[R]):
+    """A call of a function that has not been submitted."""
+
+    function: JobFunction[..., R]
+    args: list[Any]
+    kwargs: dict[str, Any]
+
+
+def job(
+    *, target: str | None = None, namespace: str = "", **fields: Unpack[JobFields]
+) -> Callable[[Callable[P, R]], JobFunction[P, R]]:
+    """Returns a decorator that makes each call of a function a job with these fields: `@windlass.job(nodes=2, gpus=4)`.
+
+    `target` and `namespace`: as of `Client`.
+    """
+
+    def decorate(function: Callable[P, R]) -> JobFunction[P, R]:
+        return JobFunction(function, target, namespace, dict(fields))
+
+    return decorate

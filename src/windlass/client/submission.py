@@ -1,0 +1,160 @@
+"""Submission of a job that a program describes: a command, fields, a file, or a call of a function."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from windlass.cli.job_submission import (
+    current_folder,
+    current_user,
+    for_this_machine,
+    image_command,
+    local_command,
+    submission_context,
+)
+from windlass.client.call_fields import fields_of_call, with_launcher_of_function
+from windlass.client.connection import TargetConnection
+from windlass.client.errors import InvalidRequestError, WindlassWarning
+from windlass.client.job_fields import JobFields
+from windlass.client.job_function import BoundCall
+from windlass.jobs.description.job_file import loads
+from windlass.jobs.description.options import RunOptions
+from windlass.jobs.description.submission import Submission
+from windlass.jobs.kubernetes.manifests.manifest_file import holds_manifests
+from windlass.jobs.syntax.text import read_text
+from windlass.jobs.syntax.yaml_tree import compose, plain
+
+if TYPE_CHECKING:
+    from windlass.cli.kubernetes.client import ClusterClient
+    from windlass.cli.kubernetes.submission import SubmitObjects
+
+JobSource: TypeAlias = "str | PathLike[str] | Sequence[str] | Mapping[str, Any] | BoundCall[Any]"
+"""A command (a line, or words), a job file (a path that ends in .yaml or .yml), fields, or a call of a function."""
+_JOB_FILES = (".yaml", ".yml")
+_SOURCE = "job"
+"""Name of the described job in errors."""
+
+
+def submit_one(connection: TargetConnection, job: JobSource, ship: str, fields: JobFields) -> str:
+    """Submits the one job of a source. Returns its id. Raises InvalidRequestError if the source holds several."""
+    return submit_jobs(connection, job, ship, fields, only_one=True)[0]
+
+
+def submit_jobs(
+    connection: TargetConnection, job: JobSource, ship: str, fields: JobFields, *, only_one: bool = False
+) -> list[str]:
+    """Submits the jobs of a source, all or none. Returns their ids."""
+    if isinstance(job, BoundCall):
+        return _submit_call(connection, job, fields)
+    file = _file_of(job)
+    if file and connection.is_cluster and holds_manifests(read_text(file)):
+        return _submit_manifests(connection.cluster(), file, ship, fields, only_one=only_one)
+    base = str(Path(file).absolute().parent) if file else current_folder()
+    text = _described_file(file, fields) if file else _described(job, fields, in_cluster=connection.is_cluster)
+    read = loads(text, source=file or _SOURCE, base=base, user=current_user())
+    _check_number(len(read), file, only_one=only_one)
+    if connection.is_cluster:
+        return _submit_to_cluster(connection.cluster(), read, ship, base)
+    if ship:
+        raise InvalidRequestError("code is shipped to a cluster only", "remove ship, or name a cluster as the target")
+    return _submit_here(connection, read)
+
+
+def _submit_call(connection: TargetConnection, call: BoundCall[Any], fields: JobFields) -> list[str]:
+    """Submits the job of a call of a function."""
+    described = fields_of_call(call, fields, in_cluster=connection.is_cluster)
+    base = described.source.folder or current_folder()
+    read = loads(_as_text(described.fields), source=_SOURCE, base=base, user=current_user())
+    if connection.is_cluster:
+        return _submit_to_cluster(connection.cluster(), read, described.ship, base)
+    return _submit_here(connection, [with_launcher_of_function(each, described.source) for each in read])
+
+
+def _submit_here(connection: TargetConnection, read: Sequence[Submission]) -> list[str]:
+    """Submits jobs to the daemon of this machine, which outlives this process."""
+    context = submission_context()
+    return connection.controller().submit(for_this_machine(read, _warn), **context)
+
+
+def _submit_to_cluster(cluster: ClusterClient, read: Sequence[Submission], ship: str, base: str) -> list[str]:
+    """Creates the objects of short-form jobs and of their code."""
+    from windlass.cli.kubernetes.submission import objects_of_jobs, ship_code  # noqa: PLC0415 - loads a cluster's libraries
+
+    jobs, code = ship_code(read, ship, Path(base))
+    return _create(cluster, objects_of_jobs(jobs, code, cluster.finder))
+
+
+def _submit_manifests(cluster: ClusterClient, file: str, ship: str, fields: JobFields, *, only_one: bool) -> list[str]:
+    """Creates the objects of a file of manifests, unchanged."""
+    from windlass.cli.kubernetes.submission import SubmitRequest, build_objects  # noqa: PLC0415 - as above
+
+    if fields or ship:
+        raise InvalidRequestError(f"{file} holds manifests, which take no other fields", "name only the file")
+    objects = build_objects(SubmitRequest(RunOptions(), [], file, lint=True), cluster.finder)
+    _check_number(len(objects.manifests), file, only_one=only_one)
+    return _create(cluster, objects)
+
+
+def _check_number(count: int, file: str, *, only_one: bool) -> None:
+    if only_one and count != 1:
+        raise InvalidRequestError(f"{file} holds {count} jobs, and one is submitted", "submit them with submit_all")
+
+
+def _create(cluster: ClusterClient, objects: SubmitObjects) -> list[str]:
+    from windlass.cli.kubernetes.submit_warnings import missing_object_warnings  # noqa: PLC0415 - as above
+
+    cluster.strict = objects.strict
+    for text in (*objects.warnings, *missing_object_warnings(cluster, objects.manifests)):
+        _warn(text)
+    return cluster.submit(objects.manifests)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, WindlassWarning, stacklevel=2)
+
+
+def _file_of(job: JobSource) -> str:
+    """Returns the path of a job file, "" for other sources."""
+    is_file = isinstance(job, PathLike) or (isinstance(job, str) and job.endswith(_JOB_FILES) and " " not in job)
+    return os.fspath(job) if is_file and isinstance(job, (str, PathLike)) else ""
+
+
+def _described_file(file: str, fields: JobFields) -> str:
+    """Returns the text of a job file; the given fields win over those of each job in it."""
+    text = read_text(file)
+    if not fields or holds_manifests(text):
+        return text.text
+    documents = [plain(node) for node in compose(text)]
+    return "\n---\n".join(_as_text({**each, **fields}) for each in documents)
+
+
+def _described(job: JobSource, fields: JobFields, *, in_cluster: bool) -> str:
+    """Returns the text of a job file that describes a command or fields; a Python script is run by an interpreter."""
+    if isinstance(job, Mapping):
+        return _as_text({**job, **fields})
+    if isinstance(job, str) and (" " in job or not job.endswith(".py")):
+        return _as_text({**fields, "command": job})
+    words = [job] if isinstance(job, str) else [str(word) for word in cast("Sequence[str]", job)]
+    return _as_text({**fields, "command": (image_command if in_cluster else local_command)(words)})
+
+
+def _as_text(fields: Mapping[str, Any]) -> str:
+    """Returns fields as JSON, which is YAML. Raises InvalidRequestError for a value that no job file could have."""
+    try:
+        return json.dumps(dict(fields), default=_plain)
+    except (TypeError, ValueError) as error:
+        raise InvalidRequestError(f"a field has a value that no job file could have: {error}") from None
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence):
+        return list(value)
+    return os.fspath(cast("PathLike[str]", value))
