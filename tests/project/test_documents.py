@@ -47,8 +47,8 @@ def test_python_names_that_pages_cite_exist(page):
 def exists(name):
     """Whether a dotted name is a module below src/, or names in the text of one."""
     parts = name.removeprefix("windlass.").split(".")
-    for count in range(len(parts), 0, -1):
-        path = ROOT / "src/windlass" / "/".join(parts[:count])
+    for count in range(len(parts), -1, -1):
+        path = (ROOT / "src/windlass").joinpath(*parts[:count])
         module = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         if module.exists():
             return all(re.search(rf"\b{part}\b", module.read_text()) for part in parts[count:])
