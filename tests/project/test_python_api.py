@@ -27,7 +27,7 @@ def test_the_page_has_every_public_name_with_its_signature_and_docstring():
 def test_the_stub_has_the_names_of_the_package():
     tree = ast.parse(STUB.read_text())
     imported = {
-        alias.asname: node.module for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
+        alias.asname: node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
     }
     assert imported.keys() | {"__version__"} == set(windlass.__all__)
     assert all(getattr(windlass, name).__module__ == module for name, module in imported.items())
