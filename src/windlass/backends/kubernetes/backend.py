@@ -110,7 +110,9 @@ class KubernetesBackend:
         self._events = EventRecorder(connection, urgent, self.redaction, on_trouble)
         self._announcer = JobAnnouncer(self._events.record, self.now)
         self.faults.report = self._report_fault
-        self._refusals = Refusals(connection, self.redaction, self._announcer, self.now, on_trouble)
+        self._refusals = Refusals(
+            connection, self.redaction, self._announcer, self.now, on_trouble, settling=settings.wait_settling
+        )
         self._usage = QueueUsageWriter(connection, self.cluster.queues, on_trouble)
         self.pending = PendingConditions(connection, on_trouble, urgent)
         # 3. our own gangs

@@ -40,5 +40,7 @@ class BackendSettings:
     """Whether jobs run only in namespaces with the label `windlass.dev/managed: "true"`."""
     runs_mpijobs_v1: bool = True
     """Whether the operator's account has the rights that MPIJobs of version v1 need."""
+    wait_settling: int = 1_000
+    """Time for which a job waits for an object before its owner is told: the watches of both may be apart."""
     cluster_settling: int = 20
     """Time for which changes of nodes are collected before they are reported to the controller."""

@@ -79,12 +79,15 @@ class RecordedApi:
 class Cluster:
     """Nodes with two GPUs each, jobs and pods of one TrainingJob or of others, and the turns of the controller.
 
-    `has_namespace`: whether the namespace of the jobs is listed from the beginning.
+    `has_namespace`: whether the namespace of the jobs is listed from the beginning. `wait_settling`: milliseconds
+    for which a job waits for an object before its owner is told.
     """
 
-    def __init__(self, *nodes: str, api: RecordedApi | None = None, has_namespace: bool = True) -> None:
+    def __init__(
+        self, *nodes: str, api: RecordedApi | None = None, has_namespace: bool = True, wait_settling: int = 0
+    ) -> None:
         self.api, self.now, self.versions = api or RecordedApi(), NOON, 0
-        settings = BackendSettings(cluster_settling=0, failure_settling=0)
+        settings = BackendSettings(cluster_settling=0, failure_settling=0, wait_settling=wait_settling)
         self.backend = KubernetesBackend(self.api, lambda: self.now, settings)  # type: ignore[arg-type]
         for name in nodes:
             self.put_node(name)

@@ -29,6 +29,7 @@ from windlass.server.operator.pending_reasons import write_reason
 
 PYTORCH = named("kubeflow.org/v1", "pytorchjobs", "PyTorchJob")
 MPI_V2 = named("kubeflow.org/v2beta1", "mpijobs", "MPIJob")
+HIGH = {"schedulingPolicy": {"priorityClass": "high"}}
 CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
 
 
@@ -46,9 +47,9 @@ def put(cluster: Cluster, spec: dict[str, Any], resource: Resource = PYTORCH, ve
     cluster.backend.job_reader.update(resource, manifest | ({"status": status} if status else {}))
 
 
-def play(story: Callable[[Cluster], Awaitable[None]], *, has_namespace: bool = True) -> Cluster:
+def play(story: Callable[[Cluster], Awaitable[None]], **cluster_settings: Any) -> Cluster:
     async def whole() -> Cluster:
-        cluster = Cluster("n1", has_namespace=has_namespace)
+        cluster = Cluster("n1", **cluster_settings)
         await cluster.lead()
         await story(cluster)
         await cluster.run()
@@ -109,16 +110,31 @@ def test_a_job_whose_namespace_is_not_listed_yet_waits_without_an_event() -> Non
     assert ("Warning", "PyTorchJobWaiting") not in events(cluster)
 
 
+def put_class(cluster: Cluster, name: str) -> None:
+    about = {"name": name, "uid": "p", "resourceVersion": "1"}
+    found = objects.priority_class(json.dumps({"metadata": about, "value": 7}).encode())
+    cluster.backend.monitor.lookups.see_priorities([Change("added", found)])
+
+
+def test_a_job_that_is_seen_before_an_object_that_it_names_waits_without_an_event() -> None:
+    async def story(cluster: Cluster) -> None:
+        put(cluster, {"runPolicy": HIGH, "pytorchReplicaSpecs": {"Master": replicas(1)}})
+        await cluster.run(2)
+        assert "there is no PriorityClass high" in cluster.backend.jobs.get("ml/pytorchjob/digits").status.message
+        put_class(cluster, "high")
+
+    cluster = play(story, wait_settling=60_000)
+    assert ("Normal", "PyTorchJobAdmitted") in events(cluster)
+    assert ("Warning", "PyTorchJobWaiting") not in events(cluster)
+
+
 def test_a_job_that_waits_for_an_object_is_not_created_again_when_it_arrives() -> None:
     async def story(cluster: Cluster) -> None:
-        policy = {"schedulingPolicy": {"priorityClass": "high"}}
-        put(cluster, {"runPolicy": policy, "pytorchReplicaSpecs": {"Master": replicas(1)}})
+        put(cluster, {"runPolicy": HIGH, "pytorchReplicaSpecs": {"Master": replicas(1)}})
         await cluster.run(2)
         await asyncio.sleep(0.1)
         assert conditions(cluster)[-1] == ("Created", "True", "PyTorchJobCreated")
-        about = {"name": "high", "uid": "p", "resourceVersion": "1"}
-        high = objects.priority_class(json.dumps({"metadata": about, "value": 7}).encode())
-        cluster.backend.monitor.lookups.see_priorities([Change("added", high)])
+        put_class(cluster, "high")
 
     cluster = play(story)
     assert events(cluster).count(("Normal", "PyTorchJobCreated")) == 1

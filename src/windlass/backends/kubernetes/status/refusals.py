@@ -59,7 +59,11 @@ class Refusal:
 
 
 class Refusals:
-    """Background writer of refusals, by uid of their object."""
+    """Background writer of refusals, by uid of their object.
+
+    `settling`: milliseconds for which a job waits for an object before that is written. Objects that are created
+    together are seen in any order, as each kind has a watch of its own.
+    """
 
     def __init__(
         self,
@@ -68,21 +72,27 @@ class Refusals:
         announcer: JobAnnouncer,
         now: Callable[[], int],
         on_trouble: Callable[[str], None],
+        *,
+        settling: int,
     ) -> None:
         self._connection, self._redaction, self._announcer, self._now = connection, redaction, announcer, now
         self._refused: dict[str, Refusal] = {}
         self._writer: CoalescingWriter[str] = CoalescingWriter(
             self._write, on_trouble, delay=_DELAY_S, every=_INTERVAL_S
         )
+        self._waits: CoalescingWriter[str] = CoalescingWriter(
+            self._write, on_trouble, delay=settling / 1000, every=_INTERVAL_S
+        )
 
     def refuse(self, refusal: Refusal) -> None:
         """Queues a refusal for its object."""
         self._refused[refusal.reference.uid] = refusal
-        self._writer.mark(refusal.reference.uid)
+        (self._waits if refusal.reason == WAITING else self._writer).mark(refusal.reference.uid)
 
     async def close(self) -> None:
         """Stops; pending writes are dropped."""
         await self._writer.close()
+        await self._waits.close()
 
     async def _write(self, uid: str) -> None:
         refusal = self._refused.get(uid)
