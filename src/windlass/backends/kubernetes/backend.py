@@ -92,7 +92,7 @@ class KubernetesBackend:
         """Job objects by kind, batch Jobs included."""
         # 2. how pods and objects are written
         self.changed = ChangedGangs(self.inbox.wake)
-        mark, requests = self.changed.mark, settings.max_requests
+        mark, requests, wait = self.changed.mark, settings.max_requests, settings.wait_settling
         self._executor = PodExecutor(
             connection,
             self.pods,
@@ -110,9 +110,7 @@ class KubernetesBackend:
         self._events = EventRecorder(connection, urgent, self.redaction, on_trouble)
         self._announcer = JobAnnouncer(self._events.record, self.now)
         self.faults.report = self._report_fault
-        self._refusals = Refusals(
-            connection, self.redaction, self._announcer, self.now, on_trouble, settling=settings.wait_settling
-        )
+        self._refusals = Refusals(connection, self.redaction, self._announcer, self.now, on_trouble, wait)
         self._usage = QueueUsageWriter(connection, self.cluster.queues, on_trouble)
         self.pending = PendingConditions(connection, on_trouble, urgent)
         # 3. our own gangs

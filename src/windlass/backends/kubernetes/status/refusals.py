@@ -72,7 +72,6 @@ class Refusals:
         announcer: JobAnnouncer,
         now: Callable[[], int],
         on_trouble: Callable[[str], None],
-        *,
         settling: int,
     ) -> None:
         self._connection, self._redaction, self._announcer, self._now = connection, redaction, announcer, now
