@@ -80,7 +80,7 @@ class build_model(torch.nn.Module):
 
 
 class Place(NamedTuple):
-    """Where the commands of a guide run."""
+    """State folder and working folder of the commands of a guide."""
 
     state: Path
     folder: Path

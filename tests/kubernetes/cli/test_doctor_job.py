@@ -62,6 +62,11 @@ def test_a_failed_job_and_a_waiting_one_are_diagnosed(tell: Callable[[Story], No
 
         big = await windlass.done("submit", *IMAGE, "-N", "2", "-G", "2", "--name", "big", "--", Behaviour.RUN)
         await place.phase(big, "Running")
+        runs = await windlass("doctor", "big", "-o", "json")
+        job = json.loads(runs.out)["job"]
+        assert (job["phase"], job["attempt"]) == ("Running", 1), runs
+        assert [(each["rank"], each["node"] != "") for each in job["ranks"]] == [(0, True), (1, True)]
+        assert job["next_commands"][0].startswith(f"windlass logs {job['id']} --rank ")
         await windlass.done("submit", *IMAGE, "-G", "1", "--name", "small", "--", Behaviour.RUN)
         waits = await windlass("doctor", "small", "-o", "json")
         assert json.loads(waits.out)["verdict"]["cause"] in ("insufficient-gpu", "queue-waiting"), waits
@@ -78,7 +83,11 @@ def test_states_of_containers_and_events_are_evidence(tell: Callable[[Story], No
         message = 'MountVolume.SetUp failed for volume "data" : mount failed: exit status 32'
         event = {"metadata": {"name": "late"}, "involvedObject": about, "type": "Warning", "reason": "FailedMount"}
         await place.api.post(f"/api/v1/namespaces/{NAMESPACE}/events", {**event, "message": message})
+        own = {**event, "metadata": {"name": "told"}, "reportingComponent": "windlass.dev/operator"}
+        xid = {**own, "source": {"component": "windlass.dev/operator"}, "message": "NVRM: Xid 79, GPU has fallen off"}
+        await place.api.post(f"/api/v1/namespaces/{NAMESPACE}/events", xid)
         found = await windlass("doctor", "stuck", "-o", "json")
+        assert "Xid 79" not in found.out, "what the operator itself has written is no evidence"
         assert json.loads(found.out)["verdict"]["cause"] in ("volume-mount", "package-missing"), found
 
     tell(story)
