@@ -198,9 +198,9 @@ FAILURES = (
         ),
     ),
     Failure(
-        "rank that ends at the same step in each attempt",
-        "user-code-error",
-        ("repeated-failure",),
+        "rank that SIGKILL ends at the same step in each attempt",
+        "host-out-of-memory",
+        ("repeated-kill-at-step",),
         (Place(ACTS, "test_a_rank_that_kills_itself_at_the_same_step_ends_the_job"),),
     ),
     Failure(

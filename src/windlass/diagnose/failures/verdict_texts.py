@@ -12,6 +12,9 @@ _DETAIL = "detail"
 _SAFE_WORD = re.compile(r"[\w./:@%+=,][\w./:@%+=,-]{0,199}")
 """Values that a shell takes as one plain word. A log may contain any other."""
 _WHERE = {
+    "JOB": "the name that `windlass ps` lists",
+    "RANK": "the rank that ended first, `windlass status` names it",
+    "POD": "kubectl get pods",
     "MODULE": "the module that the message names",
     "ADDRESS": "the address of rank 0, MASTER_ADDR or --rdzv-endpoint",
     "PORT": "the port of rank 0, MASTER_PORT or --rdzv-endpoint",
@@ -35,7 +38,7 @@ def fill_text(text: str, values: Mapping[str, str], rank: int | None, node: str 
     `{a|b}` is the first known value of several. `[…]` is left out unless all its values are known, and so is
     `: {detail}`. `{detail}` is the first value that the text does not name, where no group has that name.
     """
-    known = {name: value.strip().rstrip(".")[:_LONGEST_VALUE] for name, value in values.items() if value.strip(" .")}
+    known = {name: value.strip().rstrip(".:")[:_LONGEST_VALUE] for name, value in values.items() if value.strip(" .:")}
     known |= {"rank": str(rank)} if rank is not None else {}
     known |= {"node": node} if node else {}
     named = {name for place in _PLACE.findall(text) for name in place.split("|")} | {"rank", "node"}

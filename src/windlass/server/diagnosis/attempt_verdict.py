@@ -13,8 +13,8 @@ from windlass.server.diagnosis.evidence_request import EvidenceRequest, read_evi
 from windlass.server.diagnosis.repeated_failure import RepeatedFailure
 
 NO_CAUSE = "no line of the evidence points to a known cause"
-_REPEATED = "repeated-failure"
-"""Rule of a failure at the same step in each start."""
+_REPEATED = frozenset({"repeated-failure", "repeated-kill-at-step"})
+"""Rules of a failure at the same step in each start."""
 
 
 def verdict_of(request: EvidenceRequest, diagnose: Callable[[Evidence], Diagnosis]) -> DiagnosedCause:
@@ -65,7 +65,7 @@ def _with_repeats(told: DiagnosedCause, repeated: RepeatedFailure | None) -> Dia
     if repeated is None or repeated.step is None:
         return told
     what = f"rank {repeated.rank} failed after step {repeated.step} in {repeated.starts} starts in a row"
-    is_told = told.rule == _REPEATED or repeated.starts < MAX_EQUAL_FAILURES
+    is_told = told.rule in _REPEATED or repeated.starts < MAX_EQUAL_FAILURES
     text = told.text if is_told else clip_text(f"{told.text.rstrip('.')}; {what}.")
     return replace(told, text=text, equal_failures=repeated.starts)
 

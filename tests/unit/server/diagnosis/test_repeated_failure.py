@@ -9,8 +9,9 @@ import pytest
 
 from windlass.backends.local.paths import StatePaths
 from windlass.core.model.diagnosed_cause import is_lasting
+from windlass.diagnose.diagnosis import Advice
 from windlass.diagnose.failures.engine import diagnose
-from windlass.server.diagnosis.attempt_verdict import verdict_of
+from windlass.server.diagnosis.attempt_verdict import diagnosis_of, verdict_of
 from windlass.server.diagnosis.evidence_request import EvidenceRequest, LoggedText
 from windlass.server.diagnosis.failed_starts import FailedStart, failed_starts
 from windlass.server.diagnosis.local_evidence import local_evidence
@@ -43,13 +44,24 @@ def write_steps(paths: StatePaths, attempt: int, steps: Sequence[int]) -> None:
     (logs / "1.out.idx").write_bytes(struct.pack("<QQ", NOON, 0))
 
 
-def test_three_equal_ends_after_the_same_step_are_a_fault_of_the_program(tmp_path: Path) -> None:
+def test_three_kills_after_the_same_step_point_at_memory(tmp_path: Path) -> None:
     paths = StatePaths(tmp_path)
     for attempt in (1, 2, 3):
         write_steps(paths, attempt, [1, 2, 3])
     cause = verdict_of(local_evidence(paths, attempts(3), 3), diagnose)
+    assert cause.text == (
+        "SIGKILL from outside of the program ended rank 1 in each start, after step 3, 3 starts in a row. "
+        "The likely sender is the kernel's out-of-memory killer."
+    )
+    assert (cause.rule, cause.equal_failures, is_lasting(cause)) == ("repeated-kill-at-step", 3, True)
+
+
+@pytest.mark.parametrize("end", ["killed by SIGSEGV", "exited with code 7"])
+def test_three_equal_ends_after_the_same_step_are_a_fault_of_the_program(end: str) -> None:
+    starts = [FailedStart(attempt, 1, end, text="step 3\n") for attempt in (1, 2, 3)]
+    cause = verdict_of(EvidenceRequest(3, starts=starts), diagnose)
     assert cause.text.startswith(
-        "Rank 1 fails at the same point of each start: killed by SIGKILL after step 3, 3 starts in a row."
+        f"Rank 1 fails at the same point of each start: {end} after step 3, 3 starts in a row."
     )
     assert (cause.rule, cause.equal_failures, is_lasting(cause)) == ("repeated-failure", 3, True)
 
@@ -96,9 +108,18 @@ def test_lines_after_the_end_of_a_start_belong_to_the_next_one() -> None:
 
 
 def test_without_steps_the_same_end_is_only_possible_evidence() -> None:
-    starts = [FailedStart(attempt, 1, "killed by SIGKILL", text="hello\n") for attempt in (1, 2, 3)]
+    starts = [FailedStart(attempt, 1, "exited with code 7", text="hello\n") for attempt in (1, 2, 3)]
     cause = verdict_of(EvidenceRequest(3, starts=starts), diagnose)
     assert (cause.rule, cause.equal_failures, is_lasting(cause)) == ("repeated-end", 0, False)
+
+
+def test_repeated_kills_without_steps_point_at_memory_and_are_not_started_again_unchanged() -> None:
+    starts = [FailedStart(attempt, 1, "killed by SIGKILL", text="hello\n") for attempt in (1, 2, 3)]
+    cause = diagnosis_of(EvidenceRequest(3, starts=starts), diagnose).verdict
+    assert cause is not None
+    assert (cause.rule, cause.cause, cause.advice) == ("repeated-kill", "host-out-of-memory", Advice.STOP)
+    assert "dmesg" in cause.command
+    assert all(proof in cause.decide for proof in ("dmesg", "memory.events", "OOMKilled"))
 
 
 @pytest.mark.parametrize("message", ["", "NodeLost: node n1 is lost", "rank 99999999999 killed by SIGKILL"])
