@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TextIO
 
-from windlass.backends.local.logs import LogLine
+from windlass.backends.local.logs import LogFile, LogLine
 from windlass.cli.terminal.escaped_stream import unescaped
 from windlass.wire import escape_controls, escape_line
 
@@ -63,11 +63,13 @@ class Screen:
         self._write(unescaped(sys.stderr), f"{_CLEAR_LINE}{shown}")
 
     def rank(self, line: LogLine, nodes: Mapping[tuple[int, int], str], job: str = "") -> None:
-        """Writes a line that a rank printed, after its rank and node: "[r0 n1] …". `nodes`: by (generation, rank)."""
+        """Writes a line that a rank printed, after its rank and node: "[r0 n1] …". `nodes`: by (generation, rank).
+
+        A line of an agent itself follows its node, and its number where the node has several agents: "[agent 1 n1] …".
+        """
         self._clear()
         stream = sys.stdout if line.file.stream == "out" else sys.stderr
-        rank = f"r{line.file.rank}" if line.file.rank >= 0 else ""  # lines of an agent itself have no rank
-        words = (job, rank, nodes.get((line.file.generation, line.file.rank), ""))
+        words = (job, _speaker(line.file, nodes), nodes.get((line.file.generation, line.file.rank), ""))
         prefix = f"[{' '.join(word for word in words if word)}]"
         if self._is_colored[stream]:
             prefix = f"{_ESCAPE}[{_COLOURS[line.file.rank % len(_COLOURS)]}m{prefix}{_RESET}"
@@ -117,6 +119,15 @@ class Screen:
             self._unread.add(stream)
         except OSError:  # EIO: the terminal was closed
             return
+
+
+def _speaker(file: LogFile, nodes: Mapping[tuple[int, int], str]) -> str:
+    """The rank of a line; for an agent its number where its node has several agents, else nothing."""
+    if file.rank >= 0:
+        return f"r{file.rank}"
+    own = nodes.get((file.generation, file.rank))
+    agents = [key for key, node in nodes.items() if key[0] == file.generation and key[1] < 0 and node == own]
+    return f"agent {-1 - file.rank}" if len(agents) > 1 else ""
 
 
 def _is_broken_pipe(stream: TextIO) -> bool:

@@ -13,6 +13,7 @@ from windlass.diagnose.failures.evidence import Evidence, LogSource
 from windlass.diagnose.failures.failure_rules import FailureRule, load_rules
 from windlass.diagnose.failures.log_scan import LogFindings
 from windlass.diagnose.failures.parallel_scan import scan_logs
+from windlass.diagnose.failures.process_ranks import identify_processes
 from windlass.diagnose.failures.rank_comparison import compare_ranks
 from windlass.diagnose.failures.source_labels import label_source
 from windlass.diagnose.failures.verdict import build_verdict
@@ -28,8 +29,9 @@ def diagnose(
     # 1. Read all logs of the latest attempt, and find the lines that fire a rule.
     rules = load_rules()
     logs = scan_logs(latest_attempt(evidence.logs), report_bytes)
-    # 2. Put the facts of all logs on one clock, and add those of other analyses.
-    facts = with_collectives([*aligned_facts(logs), *((fact, 0) for fact in evidence.facts if fact.rule in rules)])
+    # 2. Put the facts of all logs on one clock, add those of other analyses, and tell of which ranks they are.
+    known = [*aligned_facts(logs), *((fact, 0) for fact in evidence.facts if fact.rule in rules)]
+    facts = with_collectives(identify_processes(known))
     # 3. Keep the rules whose conditions hold, and order them: causes before what follows from them.
     ranked = rank_candidates(find_candidates(facts, rules, logs, has_failed=evidence.has_failed))
     # 4. Find the rank that the others waited for, ranks that wait for different things, and ranks that never started.

@@ -25,6 +25,7 @@ _PREFIXES = tuple(
         rf"\[?{_DATE}\]? ?",  # syslog, dmesg -T, mpirun --timestamp-output
         r"\[(?P<kind>rank|default|trainer|worker|RANK |Rank |rank )(?P<rank>\d{1,6})\]:? ?",  # torchrun, accelerate
         r"\[r(?P<rank>\d{1,6})(?: (?P<node>[\w.-]+))?\] ?",  # windlass logs
+        r"\[agent \d{1,6} (?P<node>[\w.-]+)\] ?",  # windlass logs, of one of several agents of a node
         r"\[pod/[\w.-]+/[\w.-]+\] ?",  # kubectl logs --prefix, which names no node
         r"\[\d{1,6},(?P<rank>\d{1,6})\]<std(?:out|err|diag)>: ?",  # mpirun --tag-output
         r"\[(?P<rank>\d{1,6})\]<std(?:out|err)>: ?",  # Horovod

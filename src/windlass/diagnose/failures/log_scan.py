@@ -12,6 +12,7 @@ from windlass.diagnose.failures.child_summary import failed_child
 from windlass.diagnose.failures.evidence import Fact, LogSource
 from windlass.diagnose.failures.line_prefix import LineOrigin, read_prefixes
 from windlass.diagnose.failures.log_blocks import LogBlock, LogGaps, read_blocks
+from windlass.diagnose.failures.process_ranks import ended_rank
 from windlass.diagnose.failures.progress_lines import progress_lines
 from windlass.diagnose.failures.shadowed_modules import SHADOWED, shadow_values
 from windlass.diagnose.failures.signatures import SignatureMatch, every_signature
@@ -112,8 +113,9 @@ class _Scan:
         rank = origin.rank
         time: int | None = None
         child, host = failed_child(read_prefixes(each.decode("utf-8", "replace")).message for each in reversed(recent))
-        rank = rank if child is None else child
-        node = self.given.node or host or origin.node
+        ended, ended_on = ended_rank(text)
+        rank = next((each for each in (child, ended, rank) if each is not None), None)
+        node = ended_on if ended is not None else self.given.node or host or origin.node
         for match in _proven(matches.values(), recent):
             named = match.values.get("rank", "")  # a message about one rank, of an agent for example
             about = int(named) if named.isdecimal() else rank
