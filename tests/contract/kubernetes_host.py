@@ -124,7 +124,7 @@ async def create_definitions(api: Api) -> None:
         except ApiError as error:
             if error.status != 409:
                 raise
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(strays.TIMEOUT_S * 3):
         while await _unserved(api):  # noqa: ASYNC110 - polled
             await asyncio.sleep(0.05)
 

@@ -26,6 +26,8 @@ from controlplane.services import Names, reply
 from controlplane.tcp_proxy import TcpProxy
 from controlplane.tidy import clear
 
+import strays
+
 PODS = "/api/v1/namespaces/default/pods"
 
 
@@ -57,7 +59,7 @@ async def start(api: Api, name: str, node: str, script: Script | None = None, po
 
 async def until(api: Api, name: str, found: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     """Waits until `found` is true for a pod, and returns it."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(strays.TIMEOUT_S * 3):
         while True:
             if found(one := await api.get(f"{PODS}/{name}")):
                 return one
@@ -69,7 +71,7 @@ async def until_gone(api: Api, name: str) -> None:
 
 
 async def until_missing(api: Api, path: str) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(strays.TIMEOUT_S * 3):
         while True:
             try:
                 await api.get(path)

@@ -11,6 +11,8 @@ from controlplane.cluster import ControlPlane, Settings
 from controlplane.fixtures import serve
 from external.conftest import NATIVE, define
 
+import strays
+
 from . import load
 
 SETTINGS = Settings(controllers=True, node_grace=600, eviction_after=300, apiserver_flags=NATIVE)
@@ -27,7 +29,7 @@ def campaign_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
 async def define_kinds(plane: ControlPlane) -> None:
     """Defines the kinds, and waits until the API server lists them: their storage is set up in the background."""
     await define(plane)
-    async with plane.api() as api, asyncio.timeout(60):
+    async with plane.api() as api, asyncio.timeout(strays.TIMEOUT_S * 3):
         for path in load.CREATED:
             while not await _is_listed(api, path):  # noqa: ASYNC110 - polled
                 await asyncio.sleep(0.1)

@@ -19,6 +19,8 @@ from controlplane.fake_kubelet import FakeKubelets
 from controlplane.tidy import clear
 from faults import jobs
 
+import strays
+
 from . import load
 from .campaign import Report, run_schedules
 from .cluster_view import Verb
@@ -67,7 +69,7 @@ def test_violations_made_by_hand_are_reported(campaign_plane: ControlPlane) -> N
         async with campaign_plane.api() as api, FakeKubelets(campaign_plane.admin, script_of=jobs.program) as kubelets:
             await kubelets.add_nodes(["n1"], gpus=1)
             try:
-                async with Observer(api, judge, load.PATHS) as observer, asyncio.timeout(30):
+                async with Observer(api, judge, load.PATHS) as observer, asyncio.timeout(strays.TIMEOUT_S * 3):
                     _group, *pods = load.gang("group", Arrival(0, "coscheduling_group", 3, 30))
                     for each in pods[:2]:
                         each["spec"]["nodeName"] = "n1"

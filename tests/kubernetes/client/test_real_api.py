@@ -11,6 +11,7 @@ from controlplane.fault_proxy import FaultProxy, Rule
 from controlplane.tcp_proxy import TcpProxy
 from controlplane.tidy import clear
 
+import strays
 from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.client.access import from_kubeconfig
 from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
@@ -59,7 +60,7 @@ def pod(name, **labels):
 
 
 async def running(connection, name):
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(strays.TIMEOUT_S * 3):
         while True:
             if (await connection.get(PODS, NS, name))["status"]["phase"] == "Running":
                 return
@@ -239,7 +240,7 @@ class Kept:
 
     async def until_it_is(self, connection):
         """Waits until the kept objects equal those of the server."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(strays.TIMEOUT_S * 3):
             while True:
                 truth = {
                     each["metadata"]["name"]: each

@@ -6,6 +6,7 @@ import orjson
 import pytest
 from client.fake_api import bookmark, event, fake_api, hangs_up, page, pod, refuses, streams
 
+import strays
 from windlass.backends.kubernetes.client import objects, transport
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.identity import constant_access
@@ -44,7 +45,7 @@ class Heard:
         self.say(f"odd:{found.revision.name}")
 
     async def until(self, word, times=1):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(strays.TIMEOUT_S * 3):
             while self.words.count(word) < times:
                 self._more.clear()
                 await self._more.wait()

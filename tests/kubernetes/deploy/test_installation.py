@@ -21,6 +21,7 @@ from controlplane.fake_pod import Script
 from controlplane.fixtures import OPERATORS
 from controlplane.tidy import clear
 
+import strays
 from deploy.refused_manifests import KINDS, whole
 from deploy.samples import place, sample
 from windlass.cli.entry import main
@@ -303,7 +304,7 @@ def test_a_webhook_that_an_operator_has_left_is_named_with_the_command_that_dele
 
 async def until_refused(client, job, *, refused):
     """Waits until the API server refuses a job for a webhook without a server, or no longer does."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(strays.TIMEOUT_S * 3):
         while True:
             try:
                 await client.post(place(job), job, dryRun="All")
@@ -392,12 +393,12 @@ def test_the_operator_works_with_exactly_its_permissions_and_the_next_one_contin
             await client.delete(MPIJOB_V1)
             try:
                 others = [until_phase(client, job, "Running") for job in jobs if job is not mpijob]
-                async with operator(account, log, codes) as running, asyncio.timeout(90):
+                async with operator(account, log, codes) as running, asyncio.timeout(strays.TIMEOUT_S * 6):
                     await reached(running, until_rights_are_missed(client, mpijob), *others)
                 binding = {key: granted[key] for key in ("roleRef", "subjects")}
                 about = {key: granted["metadata"][key] for key in ("name", "labels")}
                 await client.post(MPIJOB_V1.rpartition("/")[0], {"metadata": about, **binding})
-                async with operator(account, log, codes) as running, asyncio.timeout(90):
+                async with operator(account, log, codes) as running, asyncio.timeout(strays.TIMEOUT_S * 6):
                     await reached(running, *(until_phase(client, job, "Succeeded") for job in jobs))
             finally:
                 for job in jobs:

@@ -11,6 +11,7 @@ from typing import Any
 from controlplane.api import Api, ApiError
 from controlplane.cluster import ControlPlane
 
+import strays
 from deploy.samples import contains, place, samples_of
 from earlier_commits import WITHOUT_CHECKSUMS, definitions_of
 from windlass.backends.kubernetes.client.access import from_kubeconfig
@@ -135,7 +136,7 @@ def test_an_operator_with_one_version_of_mpijob_defines_it_again_when_it_comes_b
 
 async def dialect_in(api: Api, path: str) -> str:
     """The version that an MPIJob says it has been created with, once the API server serves the newest definition."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(strays.TIMEOUT_S * 2):
         while "dialect" not in (spec := (await api.get(path))["spec"]):  # noqa: ASYNC110 - polled
             await asyncio.sleep(0.1)
     return str(spec["dialect"])

@@ -10,6 +10,7 @@ from controlplane.api import Api
 from controlplane.cluster import ControlPlane, Settings
 from controlplane.fixtures import serve
 
+import strays
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 
 from . import other_kinds
@@ -30,7 +31,7 @@ def plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
 
 async def define(plane: ControlPlane) -> None:
     definitions = [*crds((*DEFAULT, POD_GROUPS)), other_kinds.VOLCANO, other_kinds.JOB_SET]
-    async with plane.api() as api, asyncio.timeout(60):
+    async with plane.api() as api, asyncio.timeout(strays.TIMEOUT_S * 3):
         for definition in definitions:
             await api.post(DEFINITIONS, definition)
         for definition in definitions:

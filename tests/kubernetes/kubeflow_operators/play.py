@@ -10,6 +10,8 @@ from controlplane.api import Api, ApiError
 from controlplane.fake_kubelet import FakeKubelets
 from controlplane.fake_pod import End
 
+import strays
+
 from .kinds import KINDS, Case, Do, Kind, Manifest
 from .observation import CaseView, Object, Watcher
 
@@ -102,7 +104,7 @@ async def _act(api: Api, kubelets: FakeKubelets, watcher: Watcher, case: Case, a
 
 async def _create(api: Api, path: str, manifest: Manifest) -> None:
     """Creates a job. An API server answers 503 for some seconds until its policies know a new kind."""
-    end = time.monotonic() + NOTICED_WITHIN_S
+    end = time.monotonic() + strays.TIMEOUT_S
     while True:
         try:
             await api.post(path, manifest)

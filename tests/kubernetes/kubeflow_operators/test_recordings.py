@@ -15,6 +15,7 @@ from controlplane.cluster import ControlPlane, Settings
 from controlplane.fixtures import serve
 from operator_server import operator_server
 
+import strays
 from windlass.deploy.operator import Setup
 
 from .cases import cases
@@ -30,7 +31,7 @@ from .recordings import RECORDED
 ALL = os.environ.get("WINDLASS_KUBEFLOW") == "all"
 CHOSEN = ("succeeds", "clean-all", "clean-none", "worker-fails-never", "labels", "slots")
 GUIDE = Path(__file__).parents[3] / "docs/guides/from-kubeflow.md"
-WITHIN_S = 60.0
+WITHIN_S = strays.TIMEOUT_S * 3
 """The garbage collector of a cluster looks for new kinds every 30 seconds."""
 SETTINGS = Settings(controllers=True, node_grace=600, eviction_after=300)
 

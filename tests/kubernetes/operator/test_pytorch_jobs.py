@@ -17,6 +17,7 @@ import strays
 
 JOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
 SERVICES = "/api/v1/namespaces/default/services"
+PODS = "/api/v1/namespaces/default/pods"
 pytestmark = pytest.mark.apiserver
 
 
@@ -79,6 +80,7 @@ def test_an_image_that_cannot_be_pulled_is_named_in_the_job_within_five_seconds(
         def told(job: Any) -> bool:
             return any(each["type"] == "ImagesPulled" for each in (job.get("status") or {}).get("conditions", ()))
 
+        await until(place, PODS, lambda pods: "ErrImagePull" in str(pods))
         async with asyncio.timeout(5):
             job = await until(place, f"{JOBS}/pair", told)
         [found] = [each for each in job["status"]["conditions"] if each["type"] == "ImagesPulled"]
