@@ -145,13 +145,13 @@ def _gres(options: Options, losses: list[Loss]) -> GpuCount | None:
 
 
 def _cpus(options: Options, tasks: int, gpus: int) -> int | None:
-    """CPUs of each node; None where only GPUs are requested."""
+    """CPUs of each node, one for each of several tasks; None where only GPUs are requested."""
     if each := _value(options, "--cpus-per-task", parse_count):
         return each * tasks
     if each := _value(options, "--cpus-per-gpu", parse_count):
         return each * max(1, gpus)
     least = _value(options, "--mincpus", parse_count) or 0
-    return max(least, tasks) if least or not gpus else None
+    return max(least, tasks) if least or tasks > 1 or not gpus else None
 
 
 def _memory(options: Options, tasks: int, cpus: int | None, gpus: int, losses: list[Loss]) -> int | None:
