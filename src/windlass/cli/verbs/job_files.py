@@ -45,6 +45,7 @@ class _Form(StrEnum):
 class _Target(StrEnum):
     KUBERNETES = "kubernetes"
     TRAININGJOB = "trainingjob"
+    SLURM = "slurm"
 
 
 def explain(
@@ -77,7 +78,8 @@ def render(
         _Target | None,
         typer.Option(
             "--for",
-            help="kubernetes: print the objects that are created there, of manifests too; trainingjob: one resource.",
+            help="kubernetes: print the objects that are created there, of manifests too; trainingjob: one resource; "
+            "slurm: a batch script.",
         ),
     ] = None,
     ship: ShipOption = "",
@@ -96,12 +98,27 @@ def render(
     submissions = read_submissions(options, words or [], file, for_manifests=_FOR_KUBERNETES)
     if target is _Target.TRAININGJOB:
         return _print_objects(training_job_resources(submissions), output)
+    if target is _Target.SLURM:
+        return _print_batch_script(submissions)
     submissions = [with_launcher(each) for each in submissions]
     if output is _Form.JSON:
         fields = [as_fields(submission) for submission in submissions]
         print(as_json(fields if len(fields) != 1 else fields[0]))
     else:
         print("---\n".join(rendered(submission) for submission in submissions), end="")
+    return ExitCode.OK
+
+
+def _print_batch_script(submissions: Sequence[Submission]) -> int:
+    """Prints the batch script of one job, and on stderr what it cannot say."""
+    from windlass.jobs.slurm.rendered_script import render_script  # noqa: PLC0415
+
+    if len(submissions) != 1:
+        raise UsageError(f"a batch script is one job, and the file has {len(submissions)}\nname a file of one job")
+    script = render_script(submissions[0])
+    for loss in script.losses:
+        print(f"windlass: {loss}", file=sys.stderr)
+    print(script.text, end="")
     return ExitCode.OK
 
 

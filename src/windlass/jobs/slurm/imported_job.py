@@ -172,7 +172,8 @@ def _ranks(size: GangSize, body: ScriptBody, launcher: Launcher) -> dict[str, An
     """The field `procs`, where it is not the default: one for each GPU."""
     procs = size.tasks
     if launcher is Launcher.TORCHRUN and body.has_launcher:
-        procs = body.launcher_procs or max(1, size.gpus.number)
+        stated = body.direct.procs if body.direct else None
+        procs = stated or body.launcher_procs or max(1, size.gpus.number)
     return {} if procs == max(1, size.gpus.number if not size.gpus.mig_profile else 0) else {"procs": procs}
 
 
@@ -183,6 +184,8 @@ def _outside(fields: Mapping[str, Any], body: ScriptBody, roles: Sequence[Mappin
             yield Setting("env", dict(body.direct.env))
         if body.direct.workdir:
             yield Setting("workdir", str(PurePath(fields.get("workdir", ""), body.direct.workdir)))
+        if body.direct.restarts:
+            yield Setting("restart", {"user": body.direct.restarts})
     if len(roles) == 1:
         yield from (Setting(name, value) for name, value in roles[0].items())
     else:

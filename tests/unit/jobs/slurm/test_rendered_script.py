@@ -1,0 +1,91 @@
+"""Batch scripts of jobs: their options and commands, what is lost, and errors."""
+
+import pytest
+
+from windlass.jobs.description.job_file import loads
+from windlass.jobs.errors import InputError
+from windlass.jobs.slurm.rendered_script import RenderedScript, render_script
+
+
+def rendered(fields: str) -> RenderedScript:
+    [submission] = loads(f"name: digits\n{fields}\n", base="/srv")
+    return render_script(submission)
+
+
+def options(fields: str) -> list[str]:
+    lines = rendered(f"command: ./train\n{fields}").text.splitlines()
+    return [line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ("nodes: 2\nprocs: 4", ["--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=1"]),
+        ("elastic: {min: 1, max: 3}", ["--nodes=1-3"]),
+        ("gpus: 4\ngpu_type: [h100]\ncpus: 32", ["--gpus-per-node=h100:4", "--cpus-per-task=8"]),
+        ("mig: 3g.20gb", ["--gres=gpu:3g.20gb:1"]),
+        ("time: 1h30m", ["--time=0-01:30:00"]),
+        ("time: 1h\ngrace: 2m", ["--time=0-01:02:00", "--signal=TERM@120"]),
+        ("preemptible: false\nrestart: {infrastructure: 0}", ["--no-requeue"]),
+        ("queue: gpu\npriority: -5\nsuspend: true", ["--partition=gpu", "--nice=5", "--hold"]),
+        ("avoid: [n1, n2, n3]\nwhole_node: true", ["--exclude=n[1-3]", "--exclusive"]),
+        ("affinity: ['a100, nvlink', h100]", ["--constraint='a100&nvlink|h100'"]),
+        ("array: 0-9%2", ["--array=0-9%2"]),
+        ("workdir: a b", ["--chdir='/srv/a b'"]),
+    ],
+)
+def test_fields_become_options(fields, expected):
+    assert [option for option in expected if option not in options(fields)] == []
+
+
+def test_the_default_queue_is_the_default_partition():
+    assert not any(option.startswith("--partition") for option in options("queue: default"))
+
+
+def test_torchrun_gets_its_options_as_variables():
+    text = rendered("nodes: 2\ngpus: 8\ncommand: torchrun train.py --lr 0.1").text
+    assert text.endswith("export PET_NPROC_PER_NODE=8\nsrun --kill-on-bad-exit=1 torchrun train.py --lr 0.1\n")
+    assert "#SBATCH --ntasks-per-node=1\n" in text
+
+
+def test_an_agent_starts_the_ranks_of_its_node():
+    text = rendered("procs: 2\nlauncher: agent\ncommand: python train.py").text
+    assert "python -m windlass.agent --nproc-per-node=2 -- train.py\n" in text
+
+
+def test_failures_requeue_the_job_up_to_the_limit():
+    lines = rendered("restarts: 3\ncommand: ./train").text.splitlines()
+    requeue = 'if [ "$code" != 0 ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 3 ]; then scontrol requeue "$SLURM_JOB_ID"; fi'
+    assert lines[-3:] == ["code=$?", requeue, 'exit "$code"']
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ("after: [prepare]", "after"),
+        ("image: a:1", "image"),
+        ("selector: {zone: a}", "selector"),
+        ("affinity: [zone=a]", "affinity"),
+        ("gpu_share: 0.5", "gpu_share"),
+        ("cpus: 1.5", "cpus"),
+        ("priority: 5", "priority"),
+        ("gpus: 1\ngpu_type: [h100, a100]", "gpu_type"),
+        ("deadline: 1d", "deadline"),
+        ("grace: 1m", "grace"),
+        ("labels: {team: vision}", "labels"),
+        ("restart: {fatal_exit_codes: [2]}", "restart.fatal_exit_codes"),
+    ],
+)
+def test_fields_without_an_option_are_named(fields, field):
+    assert [loss.partition(":")[0] for loss in rendered(f"command: ./train\n{fields}").losses] == [field]
+
+
+def test_several_roles_are_refused():
+    with pytest.raises(InputError, match="a batch script has one role, and this job has a, b; render a job for each"):
+        rendered("roles: {a: {command: x}, b: {command: y}}")
+
+
+def test_values_stay_text():
+    text = rendered("env: {A: '$(reboot) `x`'}\ncommand: [./train, '$(reboot)', \"it's\"]").text
+    assert "export A='$(reboot) `x`'\n" in text
+    assert text.endswith(" rank ./train '$(reboot)' 'it'\"'\"'s'\n")
