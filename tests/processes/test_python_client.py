@@ -131,6 +131,8 @@ def test_every_refusal_has_a_class_and_a_fix(client: windlass.Client, tmp_path: 
         client.get("digits")
     with pytest.raises(windlass.NoDaemonError, match="start one with: windlass up -d"):
         windlass.Client("local", state=tmp_path / "none").nodes()
+    with pytest.raises(windlass.InvalidRequestError, match=r"there is no file .*missing.py\ncorrect its path"):
+        client.submit(["missing.py", "--epochs", "3"])
     with pytest.raises(windlass.InvalidRequestError, match="select a cluster"):
         windlass.Client("local", namespace="team")
     assert client.history() == []
@@ -169,6 +171,22 @@ def test_an_exception_of_the_function_and_a_bad_result_fail_the_job(client: wind
     assert any(
         "the result of nothing_plain cannot be returned: it is a set" in line.text for line in set_returned.logs()
     )
+
+
+def test_a_closed_client_says_so_and_leaves_its_jobs(client: windlass.Client, state: Path):
+    with windlass.Client("local", state=state) as other:
+        job = other.submit("sleep 0.3", cpus=0)
+    other.close()
+    with pytest.raises(windlass.InvalidRequestError, match="the client is closed\nopen a new one"):
+        job.wait()
+    assert client.wait(job.id, 30).succeeded
+
+
+def test_following_may_end_early(client: windlass.Client):
+    job = client.submit("echo one; sleep 100", cpus=0)
+    assert next(line.text for line in job.logs(follow=True)) == "one"
+    job.cancel(now=True)
+    assert job.wait(30).has_ended
 
 
 def test_a_job_without_a_function_has_no_result(client: windlass.Client):

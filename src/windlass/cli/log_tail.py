@@ -48,9 +48,14 @@ class LogTail:
         lines = self.poll()
         for cursor in self._cursors.values():
             lines += cursor.rest()
+        self.close()
+        return lines
+
+    def close(self) -> None:
+        """Closes the files; what they still hold is not read."""
+        for cursor in self._cursors.values():
             cursor.close()
         self._cursors.clear()
-        return lines
 
     def _open_new_files(self) -> None:
         newest = max((key[0] for key in self._cursors), default=0)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar, Unpack, cast
+from typing import Any, Generic, Self, TypeVar, Unpack, cast, overload
 
 from windlass.client import job_queries
 from windlass.client.calls import BlockingCalls
@@ -19,6 +19,7 @@ from windlass.client.errors import TargetUnreachableError
 from windlass.client.function_call import without_result
 from windlass.client.function_result import result_of_output, succeeded_or_error
 from windlass.client.job_fields import JobFields
+from windlass.client.job_function import BoundCall
 from windlass.client.job_output import OutputSelection, close_output, open_output, read_output
 from windlass.client.records import JobExplanation, JobInfo, JobList, NodeList, OutputLine, QueueList
 from windlass.client.submission import JobSource, submit_jobs, submit_one
@@ -40,6 +41,12 @@ class Client(BlockingCalls):
         self, target: str | None = None, *, namespace: str = "", state: str | PathLike[str] | None = None
     ) -> None:
         super().__init__(TargetConnection(target or "", namespace, None if state is None else Path(state)))
+
+    @overload
+    def submit(self, job: BoundCall[R], *, ship: str | PathLike[str] = "", **fields: Unpack[JobFields]) -> Job[R]: ...
+
+    @overload
+    def submit(self, job: JobSource, *, ship: str | PathLike[str] = "", **fields: Unpack[JobFields]) -> Job[Any]: ...
 
     def submit(self, job: JobSource, *, ship: str | PathLike[str] = "", **fields: Unpack[JobFields]) -> Job[Any]:
         """Submits one job, or an array, and returns its handle.

@@ -23,7 +23,7 @@ from windlass.cli.target import (
     resolve_context,
     state_folder,
 )
-from windlass.client.errors import public_errors
+from windlass.client.errors import InvalidRequestError, public_errors
 
 if TYPE_CHECKING:
     from windlass.cli.kubernetes.client import ClusterClient
@@ -59,6 +59,8 @@ class TargetConnection:
         self, step: Callable[Concatenate[TargetConnection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
         """Starts a call in a thread of this client; its errors are those of `client.errors`."""
+        if not self._end.alive:
+            raise InvalidRequestError("the client is closed", "open a new one")
 
         def work() -> T:
             with public_errors():
@@ -84,8 +86,9 @@ class TargetConnection:
 
     def close(self) -> None:
         """Closes the session with a cluster. Closing again does nothing."""
-        self._threads.submit(self._end).result()
-        self._threads.shutdown()
+        if self._end.alive:
+            self._threads.submit(self._end).result()
+            self._threads.shutdown()
 
 
 def _close_all(opened: list[ClusterClient]) -> None:

@@ -35,11 +35,16 @@ class OutputSelection:
 
 
 class _Source(Protocol):
-    """Output of one job: `poll` returns new lines, `finish` all remaining ones of a job that has ended."""
+    """Output of one job: `poll` returns new lines, `finish` all remaining ones of a job that has ended.
+
+    `close` ends reading before.
+    """
 
     def poll(self) -> list[LogLine]: ...
 
     def finish(self) -> list[LogLine]: ...
+
+    def close(self) -> None: ...
 
 
 class JobOutput:
@@ -71,6 +76,11 @@ class JobOutput:
         self.has_ended = is_last
         return [*stored, *map(_output_line, new)]
 
+    def close(self) -> None:
+        """Closes the files and streams."""
+        for each in self._sources:
+            each.close()
+
 
 def open_output(connection: TargetConnection, job: str, selection: OutputSelection) -> JobOutput:
     """Opens the output of a job. Raises ApiError if there is no such job."""
@@ -92,9 +102,8 @@ def read_output(connection: TargetConnection, output: JobOutput) -> list[OutputL
 
 
 def close_output(_connection: TargetConnection, output: JobOutput) -> None:
-    """Closes the files and streams of output that is not read to its end."""
-    if not output.has_ended:
-        output.take(is_last=True)
+    """Closes the files and streams of output, also of output that is not read to its end."""
+    output.close()
 
 
 def _log_tail(connection: TargetConnection, job: JobInfo, selection: OutputSelection) -> LogTail:

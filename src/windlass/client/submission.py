@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from windlass.cli.job_submission import (
+    check_program,
     current_folder,
     current_user,
     for_this_machine,
@@ -141,6 +142,9 @@ def _described(job: JobSource, fields: JobFields, *, in_cluster: bool) -> str:
     if isinstance(job, str) and (" " in job or not job.endswith(".py")):
         return _as_text({**fields, "command": job})
     words = [job] if isinstance(job, str) else [str(word) for word in cast("Sequence[str]", job)]
+    if not in_cluster:
+        workdir = os.fspath(fields.get("workdir", ""))
+        check_program(RunOptions(workdir=workdir, after=tuple(fields.get("after", ()))), words, None)
     return _as_text({**fields, "command": (image_command if in_cluster else local_command)(words)})
 
 

@@ -67,6 +67,11 @@ class PodLogs:
         self._session.run(self._read_rest())
         return self.poll()
 
+    def close(self) -> None:
+        """Ends the streams; what they still hold is not read."""
+        for task in (self._watching, *self._streams.values()):
+            task.cancel()
+
     async def _read_rest(self) -> None:
         try:
             async with asyncio.timeout(_FINAL_TIMEOUT_S):
@@ -74,8 +79,7 @@ class PodLogs:
                 await asyncio.gather(*self._streams.values())
         except TimeoutError:
             pass
-        for task in (self._watching, *self._streams.values()):
-            task.cancel()
+        self.close()
 
     async def _watch(self) -> None:
         def apply(changes: Sequence[Change[dict[str, Any]]]) -> None:
