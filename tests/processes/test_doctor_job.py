@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 from terminal import crash, daemon, facts, ok, phase, until, windlass
 
+from torch_forks import link_python
 from windlass.server.diagnosis.diagnosis_process import DiagnosisError, ProcessLimits, diagnose_in_process
 from windlass.server.diagnosis.evidence_request import EvidenceRequest, LoggedText
 
@@ -260,6 +263,46 @@ def test_a_job_that_runs_has_the_last_signs_of_its_ranks(state: Path, tmp_path: 
         assert "  none with the launcher plain; agents have it: --launcher agent" in lines
         assert "  windlass logs case-1 --rank 1 --tail 20" in lines
         assert windlass(state, "doctor", "case", "-o", "markdown").stdout.startswith("**case-1 runs: attempt 1 since ")
+
+
+HANGS_IN_A_STEP = """
+import os, time
+import torch
+from windlass import train
+
+class Samples(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+    def __getitem__(self, index):
+        return torch.ones(4), torch.zeros(1)
+
+def stand_still():
+    time.sleep(600)
+
+with train.init() as run:
+    model, optimizer = run.parallelize(lambda: torch.nn.Linear(4, 1), optimizer=torch.optim.SGD, lr=0.01)
+    for number, batch in enumerate(run.steps(run.data(Samples(), global_batch=4), 9)):
+        if number == 3 and os.environ["RANK"] == "1":
+            stand_still()
+        run.step(optimizer, loss=run.backward(model, batch, torch.nn.functional.mse_loss))
+"""
+
+
+def test_a_rank_that_hangs_writes_its_stack_and_the_report_shows_its_place(state: Path, tmp_path: Path):
+    (tmp_path / "script.py").write_text(HANGS_IN_A_STEP)
+    with daemon(state, *SMALL):
+        words = ("submit", "--name", "case", "-N", "2", "--launcher", "agent", "--workdir", str(tmp_path))
+        ok(state, *words, "--", str(link_python(tmp_path / "bin")), "script.py")
+        hangs = "it['job']['ranks'] and {each['phase'] for each in it['job']['ranks']} == {'outside', 'backward'}"
+        job = until(state, f"{hangs} and it['job']['ranks'][0]['step'] == 3", "doctor", "case")["job"]
+        assert [each["rank"] for each in job["ranks"]] == [1, 0]
+        assert "has been in the phase outside for 1800 s" in job["hang_detection"]
+        command = job["next_commands"][0]
+        assert command == f"kill -USR2 {job['ranks'][0]['pid']} && sleep 1 && windlass doctor case-1"
+        os.kill(job["ranks"][0]["pid"], signal.SIGUSR2)
+        places = until(state, "it['job']['ranks'][0]['waits_in']", "doctor", "case")["job"]
+        assert places["ranks"][0]["waits_in"] == "script.py:13 in stand_still"
+        assert "windlass logs case-1 --rank 1 --tail 20" in places["next_commands"]
 
 
 def test_a_job_that_waits_for_its_turn_and_one_that_has_succeeded_are_told_so(state: Path):

@@ -19,6 +19,7 @@ from windlass.diagnose.diagnosis import Diagnosis
 from windlass.diagnose.failures.reports import PresentState
 from windlass.server.diagnosis.evidence_request import EvidenceRequest, LoggedText, read_evidence
 from windlass.server.diagnosis.job_activity import JobActivity, job_activity
+from windlass.server.diagnosis.stack_signal import writes_stack
 from windlass.server.errors import ApiError, ErrorCode
 
 Json = dict[str, Any]
@@ -72,6 +73,7 @@ def diagnose_job(job: JobSelection, *, show_secrets: bool, has_failed: bool = Fa
         show(0.0, 0, _STEPS, "reading the state of the job")
         details, now = _details(job), int(time.time() * 1000)
         newest = details["status"]["generation"]
+        is_local = resolve_context(job.on, job.namespace) is None
         is_past = job.attempt is not None and job.attempt < newest
         if details["phase"] == "Succeeded" and not is_past and not has_failed:
             return JobDiagnosis(Diagnosis(None), job_activity(details, {}, (), now, job.option), was_read=False)
@@ -82,7 +84,8 @@ def diagnose_job(job: JobSelection, *, show_secrets: bool, has_failed: bool = Fa
     # 3. the cause that the evidence names, and what the job does at present
     is_over = details["phase"] == "Failed" or is_past
     found = diagnose_with_progress(replace(evidence, has_failed=has_failed or is_over), show_secrets=show_secrets)
-    activity = None if is_past else job_activity(details, places, request.texts, now, job.option)
+    stacks = writes_stack if is_local else lambda _pid: False
+    activity = None if is_past else job_activity(details, places, request.texts, now, job.option, stacks)
     return JobDiagnosis(replace(found, unseen=[*gaps, *found.unseen]), activity)
 
 

@@ -17,6 +17,7 @@ from windlass.core.lifecycle.generations import (
     stop_generation,
 )
 from windlass.core.model.diagnosed_cause import (
+    BY_VERDICT,
     JOB_SCOPE,
     DiagnosedCause,
     clip_text,
@@ -77,7 +78,7 @@ def _end(state: JobState, cause: DiagnosedCause, now: int) -> Outcome:
     failure = state.status.last_failure
     reason = state.status.reason if failure is None else failure.reason
     what = "" if failure is None else f"{failure.message}; "
-    message = f"{what}not started again (restart.verdict): {cause.text}"
+    message = f"{what}not started again {BY_VERDICT}{cause.text}"
     if state.status.is_gone:
         return end_job(state, Phase.FAILED, reason, message, now)
     return stop_generation(state, Target.FAIL, reason, message, now)
@@ -89,7 +90,7 @@ def _leave_faulty_node(state: JobState, cause: DiagnosedCause, now: int) -> JobS
     if status.phase is not Phase.RESTARTING or node not in nodes_to_use(status):
         return state
     failure = "" if status.last_failure is None else f"{status.last_failure.message}; "
-    told = change_status(state, message=f"{failure}node {node} is avoided (restart.verdict): {cause.text}")
+    told = change_status(state, message=f"{failure}node {node} is avoided {BY_VERDICT}{cause.text}")
     return requeue(told, now) if status.is_gone else requeue_instead(told)
 
 

@@ -9,6 +9,8 @@ STOP, AVOID_NODE = "stop", "avoid-node"
 CERTAIN, POSSIBLE = "certain", "possible"
 """The strongest and the weakest certainty (`windlass.diagnose.diagnosis.Certainty`)."""
 NODE_SCOPE, JOB_SCOPE = "node", "job"
+BY_VERDICT = "(restart.verdict): "
+"""Words of a message that a verdict follows. A verdict is no evidence for another one."""
 MAX_EQUAL_FAILURES = 3
 """Number of starts that fail alike at the same step after which another start is futile."""
 MAX_TEXT = 1_024

@@ -6,7 +6,7 @@ name the rank for which the others wait.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,11 +71,17 @@ class JobActivity:
 
 
 def job_activity(
-    details: Json, places: Mapping[int, RankPlace], texts: Sequence[LoggedText], now: int, option: str = ""
+    details: Json,
+    places: Mapping[int, RankPlace],
+    texts: Sequence[LoggedText],
+    now: int,
+    option: str = "",
+    has_stack: Callable[[int], bool] = lambda _pid: False,
 ) -> JobActivity:
     """Returns the activity of a job. `details`: all its details (`windlass.server.views.job_details`).
 
     `texts`: logs of pods, whose last lines have a time. `option`: words that name the cluster in the next commands.
+    `has_stack`: whether a process writes its stack on SIGUSR2, by its pid.
     """
     phase, status = Phase(details["phase"]), details["status"]
     ranks = sorted(_ranks(details, places, texts), key=_progress) if phase is Phase.RUNNING else []
@@ -91,7 +97,7 @@ def job_activity(
         message=details["message"],
         ranks=ranks,
         hang_detection=describe_hang_deadline(details, _phase(ranks[0]) if has_heartbeats else None) if ranks else "",
-        next_commands=[f"{command}{option}" for command in _next_commands(details, phase, ranks)],
+        next_commands=[*_stack_command(details, ranks, has_stack), *_next_commands(details, phase, ranks, option)],
     )
 
 
@@ -139,20 +145,28 @@ def _progress(rank: RankActivity) -> tuple[int, int, int, int]:
     return *step_position(rank.step or 0, rank.phase), rank.heartbeat_at, rank.rank
 
 
-def _next_commands(details: Json, phase: Phase, ranks: Sequence[RankActivity]) -> Iterator[str]:
+def _stack_command(details: Json, ranks: Sequence[RankActivity], has_stack: Callable[[int], bool]) -> Iterator[str]:
+    """Yields the command by which the rank that is furthest behind writes its stack, and which shows the place."""
+    last = ranks[0] if ranks else None
+    is_known = last is None or last.pid is None or last.code is not None or last.waits_in
+    if last is not None and not is_known and details["spec"]["launcher"] == "agent" and has_stack(last.pid or 0):
+        yield f"kill -USR2 {last.pid} && sleep 1 && windlass doctor {details['id']}"
+
+
+def _next_commands(details: Json, phase: Phase, ranks: Sequence[RankActivity], option: str) -> Iterator[str]:
     job_id, attempt = details["id"], details["status"]["generation"]
     match phase:
         case Phase.RUNNING:
             last = ranks[0] if ranks else None
-            yield f"windlass logs {job_id}{f' --rank {last.rank}' if last else ''} --tail 20"
+            yield f"windlass logs {job_id}{f' --rank {last.rank}' if last else ''} --tail 20{option}"
             if any(each.heartbeat_at for each in ranks):
-                yield f"windlass doctor slow {job_id}"
-            yield f"windlass doctor {job_id} --failed"
+                yield f"windlass doctor slow {job_id}{option}"
+            yield f"windlass doctor {job_id} --failed{option}"
         case Phase.CREATED | Phase.QUEUED | Phase.ADMITTED:
-            yield f"windlass why {job_id}"
+            yield f"windlass why {job_id}{option}"
         case Phase.SUSPENDED:
-            yield f"windlass resume {job_id}"
+            yield f"windlass resume {job_id}{option}"
         case Phase.SUCCEEDED if attempt > 1:
-            yield f"windlass doctor {job_id} --attempt {attempt - 1}"
+            yield f"windlass doctor {job_id} --attempt {attempt - 1}{option}"
         case _:
-            yield f"windlass logs {job_id}"
+            yield f"windlass logs {job_id}{option}"

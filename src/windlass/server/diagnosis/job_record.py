@@ -9,6 +9,7 @@ from itertools import islice
 from signal import SIGKILL, SIGTERM
 from typing import Any
 
+from windlass.core.model.diagnosed_cause import BY_VERDICT
 from windlass.core.model.status import FailureClass
 from windlass.server.diagnosis.evidence_request import LoggedText
 
@@ -43,7 +44,7 @@ def _history_lines(transitions: Sequence[Json], attempt: int) -> Iterator[tuple[
     for step in transitions:
         number += step["after"] == "Admitted" and step["before"] != "Admitted"
         if max(number, 1) == attempt and step["event"] not in _NO_EVIDENCE and step["message"]:
-            yield step["at"], step["message"]
+            yield step["at"], step["message"].partition(BY_VERDICT)[0]
 
 
 def _failure_lines(details: Json, attempt: int) -> Iterator[tuple[int, str]]:

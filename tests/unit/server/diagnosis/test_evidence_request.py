@@ -31,6 +31,7 @@ def step(event: str, before: str, after: str, message: str) -> dict[str, Any]:
     return {"at": NOON, "event": event, "before": before, "after": after, "message": message}
 
 
+KILLED = "rank 1 killed by SIGKILL"
 DETAILS = {
     "id": "train-7",
     "ranks": 3,
@@ -47,6 +48,8 @@ DETAILS = {
         step("GangGone", "Restarting", "Admitted", "Admitted: starting on n0"),
         step("MemberExited", "Running", "Restarting", "Signal: rank 1 killed by SIGKILL"),
         step("Diagnosed", "Restarting", "Restarting", "attempt 1: an older verdict"),
+        step("GangGone", "Restarting", "Failed", f"{KILLED}; not started again (restart.verdict): GPU fell off"),
+        step("GangGone", "Restarting", "Queued", "node n1 is avoided (restart.verdict): GPU fell off"),
     ],
     "tasks": [
         task(0, "rank 0 killed by SIGTERM", signal=15),
@@ -61,6 +64,7 @@ def test_the_record_has_the_attempt_and_no_other_verdict() -> None:
     lines = record.text.splitlines()
     assert [line.partition(" ")[2] for line in lines] == [
         "Admitted: starting on n0",
+        "node n1 is avoided ",
     ]
     assert lines[0].startswith("2023-11-14T22:13:20.000Z ")
     assert [(end.rank, end.node, end.text) for end in ends] == [

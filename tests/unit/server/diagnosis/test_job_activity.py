@@ -1,5 +1,6 @@
 """Present activity of a job: which rank is furthest behind, when the hang detector acts, and what to run next."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from windlass.diagnose.flight.rank_places import RankPlace
 from windlass.server.diagnosis.evidence_request import LoggedText
 from windlass.server.diagnosis.hang_deadline import describe_hang_deadline
 from windlass.server.diagnosis.job_activity import JobActivity, job_activity
+from windlass.server.diagnosis.stack_signal import writes_stack
 
 NOW = 1_700_000_000_000
 
@@ -83,6 +85,27 @@ def test_the_next_command_follows_from_the_state(phase: str, attempt: int, comma
 def test_of_a_job_that_runs_the_log_of_the_last_rank_and_its_times_come_next() -> None:
     found = job_activity(details(beats(0, 10, "backward", 4), beats(1, 9, "data", 4)), {}, (), NOW)
     assert found.next_commands[:2] == ["windlass logs train-7 --rank 1 --tail 20", "windlass doctor slow train-7"]
+
+
+def test_a_rank_that_catches_the_signal_can_write_its_stack() -> None:
+    seen = details(beats(0, 10, "backward", 40), beats(1, 9, "data", 40))
+
+    def first(places: dict[int, RankPlace], catches: int) -> str:
+        return job_activity(seen, places, (), NOW, has_stack=lambda pid: pid == catches).next_commands[0]
+
+    assert first({}, 101) == "kill -USR2 101 && sleep 1 && windlass doctor train-7"
+    assert first({}, 100) == "windlass logs train-7 --rank 1 --tail 20"
+    assert first({1: RankPlace("train.py:3 in main", NOW)}, 101) == "windlass logs train-7 --rank 1 --tail 20"
+
+
+@pytest.mark.parametrize(
+    ("caught", "is_caught"), [("0000000000000800", True), ("00000000000007ff", False), (None, False)]
+)
+def test_the_kernel_tells_which_signals_a_process_catches(tmp_path: Path, caught: str | None, is_caught: bool) -> None:
+    if caught is not None:
+        (tmp_path / "7").mkdir()
+        (tmp_path / "7" / "status").write_text(f"Name:\tpython\nSigIgn:\t0000000000000800\nSigCgt:\t{caught}\n")
+    assert writes_stack(7, tmp_path) is is_caught
 
 
 @pytest.mark.parametrize(
