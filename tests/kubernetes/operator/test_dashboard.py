@@ -269,7 +269,7 @@ def test_a_withdrawn_right_ends_the_stream_and_hides_the_jobs(tell: Tell) -> Non
             assert stream.status == 200
             assert b"event: version" in await stream.content.readuntil(b"data: ")
             await place.withdraw(VIEW, "cat", "team-a")
-            async with asyncio.timeout(strays.TIMEOUT_S):
+            async with asyncio.timeout(strays.TIMEOUT_S * 2):  # reviews and audiences live for 10 s each
                 while await stream.content.readany():
                     pass
         assert names((await cat.read("/api/queue"))["jobs"]) == []

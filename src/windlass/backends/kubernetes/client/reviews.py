@@ -107,11 +107,11 @@ async def review_token(
     return _user(status.get("user")) if status.get("authenticated") is True and is_for else None
 
 
-async def has_right(connection: Connection, user: User, right: AccessRight) -> bool:
+async def has_right(connection: Connection, user: User, right: AccessRight, *, within: float | None = None) -> bool:
     """Tells whether a user has a right."""
     about = {"user": user.name, "uid": user.uid, "groups": list(user.groups)}
     spec = {**about, "extra": {key: list(values) for key, values in user.extra}, **right.attributes()}
-    return _is_allowed(await _review(connection, _AUTHORIZATION, "SubjectAccessReview", spec))
+    return _is_allowed(await _review(connection, _AUTHORIZATION, "SubjectAccessReview", spec, within))
 
 
 async def has_own_right(connection: Connection, right: AccessRight) -> bool:

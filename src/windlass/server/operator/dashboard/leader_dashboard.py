@@ -29,14 +29,17 @@ from windlass.server.operator.dashboard.object_actions import ObjectActions
 from windlass.server.operator.dashboard.user_sessions import UserSession
 from windlass.server.operator.queries.authorization import Authorizer, query_right
 from windlass.server.operator.queries.expiring_cache import ExpiringCache
-from windlass.server.operator.queries.fair_turns import limit_key
+from windlass.server.operator.queries.fair_turns import FairTurns, limit_key
 from windlass.server.service import Service
 
 _STREAMS_EACH = 32
 """Maximum number of open pages of one user."""
 _NAMESPACES_LIFE_S = 10.0
-_AUDIENCE_LIFE_S = 2.0
+_AUDIENCE_LIFE_S = 10.0
 """Seconds for which what a user may read is not computed again from its rights."""
+_MAX_AUDIENCES = 1_000
+_AUDIENCES_AT_ONCE, _AUDIENCES_EACH = 8, 2
+"""Maximum number of audiences that are computed at once: for all users, and for one."""
 
 
 @dataclass(slots=True)
@@ -52,7 +55,13 @@ class LeaderDashboard:
     _turns: AnswerTurns = field(default_factory=AnswerTurns)
     _axis: TimeAxis = field(default_factory=TimeAxis)
     _recorded: ExpiringCache[str, set[str]] = field(default_factory=lambda: ExpiringCache(1, _NAMESPACES_LIFE_S))
-    _audiences: ExpiringCache[User, Audience] = field(default_factory=lambda: ExpiringCache(1_000, _AUDIENCE_LIFE_S))
+    _known: frozenset[str] = frozenset()
+    """Namespaces at the last question: equal sets are one object, which many audiences share."""
+    _audiences: ExpiringCache[tuple[User, frozenset[str]], Audience] = field(
+        default_factory=lambda: ExpiringCache(_MAX_AUDIENCES, _AUDIENCE_LIFE_S)
+    )
+    """By user, and the namespaces that there are."""
+    _audience_turns: FairTurns = field(default_factory=partial(FairTurns, _AUDIENCES_AT_ONCE, _AUDIENCES_EACH))
     _versions: StateVersion = field(init=False)
     _live: LiveLogs = field(init=False)
     _counting: asyncio.Task[None] | None = None
@@ -94,25 +103,29 @@ class LeaderDashboard:
         return ClusterPages(session, views, hidden, authorizer, actions, self._term, self._turns, is_unchanged)
 
     async def _find_audience(self, authorizer: Authorizer, user: User) -> Audience:
-        if user not in self._audiences:
-            self._audiences[user] = await find_audience(authorizer, user, await self._namespaces())
-        return self._audiences[user]
+        known = await self._namespaces()
+        return await self._audiences.fetch((user, known), partial(self._review_audience, authorizer, user, known))
 
-    async def _namespaces(self) -> set[str]:
+    async def _review_audience(self, authorizer: Authorizer, user: User, known: frozenset[str]) -> Audience:
+        async with self._audience_turns.take(limit_key(user)):
+            return await find_audience(authorizer, user, known)
+
+    async def _namespaces(self) -> frozenset[str]:
         """Namespaces of the jobs that exist, and of those that ended last."""
-        if "" not in self._recorded:
-            self._recorded[""] = await self.records.namespaces()
-        return self.service.namespaces() | self._recorded[""]
+        found = self.service.namespaces() | await self._recorded.fetch("", self.records.namespaces)
+        if found != self._known:
+            self._known = frozenset(found)
+        return self._known
 
 
-async def find_audience(authorizer: Authorizer, user: User, namespaces: set[str]) -> Audience:
+async def find_audience(authorizer: Authorizer, user: User, namespaces: frozenset[str]) -> Audience:
     """The namespaces whose jobs a user may list, and the resources of the cluster. Raises BackendError."""
     allowed = await asyncio.gather(*(authorizer.allows(user, query_right("list", each)) for each in OF_CLUSTER))
     resources = frozenset(each for each, may in zip(OF_CLUSTER, allowed, strict=True) if may)
     audience = Audience(None, resources)
     if await authorizer.allows(user, query_right("list", "jobs")):
         return audience
-    return replace(audience, namespaces=frozenset(namespaces - await authorizer.hidden(user, namespaces)))
+    return replace(audience, namespaces=namespaces - await authorizer.hidden(user, namespaces))
 
 
 async def _may_read_pods(authorizer: Authorizer, user: User, namespace: str) -> bool:

@@ -12,6 +12,7 @@ import json
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -29,8 +30,15 @@ _CONFIG = ("kube-system", "extension-apiserver-authentication")
 _TOKEN_LIFE_S = 10.0
 """Seconds for which a review of a token is used again: a revoked token is refused after them."""
 _MAX_TOKENS = 1_000
+"""Number of accepted tokens that are kept, and of refused ones: these cannot displace those."""
+_REVIEW_S = 5.0
+"""Seconds for one review."""
 _REFRESH_S = 60.0
 """Seconds between two readings of the ConfigMap, whose authority may be replaced."""
+
+
+class _RefusedTokenError(Exception):
+    """The API server does not accept a token."""
 
 
 @dataclass(slots=True)
@@ -68,9 +76,10 @@ class Authenticator:
 
     connection: Connection
     proxy: FrontProxy = field(default_factory=FrontProxy)
-    _reviews: ExpiringCache[str, User | None] = field(
-        default_factory=lambda: ExpiringCache[str, User | None](_MAX_TOKENS, _TOKEN_LIFE_S)
-    )
+    _users: ExpiringCache[str, User] = field(default_factory=lambda: ExpiringCache(_MAX_TOKENS, _TOKEN_LIFE_S))
+    """By hash of a token that was accepted."""
+    _refused: ExpiringCache[str, None] = field(default_factory=lambda: ExpiringCache(_MAX_TOKENS, _TOKEN_LIFE_S))
+    """Hashes of tokens that were not accepted."""
 
     async def keep_proxy_current(self, tls: ssl.SSLContext, say: Callable[[str], None]) -> None:
         """Reads the front proxy's authority regularly, until cancelled."""
@@ -117,13 +126,26 @@ class Authenticator:
         return user
 
     async def review(self, token: str) -> User | None:
-        """The user of a token; None if the API server does not accept it. Raises BackendError."""
+        """The user of a token; None if the API server does not accept it. Raises BackendError.
+
+        Concurrent questions share a review.
+        """
         if not is_reviewable(token):
             return None
         key = hashlib.sha256(token.encode()).hexdigest()
-        if key not in self._reviews:
-            self._reviews[key] = await review_token(self.connection, token)
-        return self._reviews[key]
+        if key in self._refused:
+            return None
+        try:
+            return await self._users.fetch(key, partial(self._review, token))
+        except _RefusedTokenError:
+            self._refused[key] = None
+            return None
+
+    async def _review(self, token: str) -> User:
+        user = await review_token(self.connection, token, within=_REVIEW_S)
+        if user is None:
+            raise _RefusedTokenError
+        return user
 
 
 def _strings(data: Mapping[str, str], key: str, otherwise: Sequence[str]) -> Sequence[str]:

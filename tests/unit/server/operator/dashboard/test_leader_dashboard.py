@@ -1,0 +1,70 @@
+"""What a user may read is computed once for all open pages, and again when there is a new namespace."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from reviewing_api import ReviewingApi
+from virtual_loop import run_in_virtual_time
+
+from windlass.backends.kubernetes.client.reviews import User, account_user
+from windlass.server.operator.dashboard.leader_dashboard import LeaderDashboard
+from windlass.server.operator.queries.authorization import Authorizer
+
+
+class Cluster:
+    """Namespaces of jobs that exist (`here`), and of recorded ones."""
+
+    def __init__(self) -> None:
+        self.here = {"team-a", "team-b"}
+        self.questions = 0
+
+    def dashboard(self) -> LeaderDashboard:
+        async def recorded() -> set[str]:
+            self.questions += 1
+            await asyncio.sleep(1)
+            return {"team-old"}
+
+        service: Any = SimpleNamespace(namespaces=lambda: self.here)
+        records: Any = SimpleNamespace(namespaces=recorded)
+        nothing: Any = SimpleNamespace()
+        return LeaderDashboard(service, nothing, records, nothing, nothing)
+
+
+def authorizer_of(api: Any) -> Authorizer:
+    return Authorizer(api)
+
+
+def test_open_pages_of_a_user_share_what_it_may_read() -> None:
+    async def story() -> None:
+        api, cluster = ReviewingApi(allowed=frozenset({"team-a", "team-c"})), Cluster()
+        dashboard, authorizer = cluster.dashboard(), authorizer_of(api)
+        found = await asyncio.gather(*(dashboard._find_audience(authorizer, User("ann")) for _ in range(200)))
+        assert {audience.namespaces for audience in found} == {frozenset({"team-a"})}
+        assert cluster.questions == 1
+        asked = api.asked.total()
+        cluster.here = {*cluster.here, "team-c"}
+        audience = await dashboard._find_audience(authorizer, User("ann"))
+        assert audience.namespaces == {"team-a", "team-c"}
+        assert api.asked.total() == asked + 1
+
+    run_in_virtual_time(story())
+
+
+def test_accounts_of_one_namespace_delay_no_other_user() -> None:
+    async def story() -> None:
+        cluster = Cluster()
+        cluster.here = {f"team-{number}" for number in range(100)}
+        dashboard, authorizer = cluster.dashboard(), authorizer_of(ReviewingApi(0.1))
+        accounts = [account_user("team-1", f"account-{number}") for number in range(50)]
+        storm = [asyncio.create_task(dashboard._find_audience(authorizer, account)) for account in accounts]
+        await asyncio.sleep(2)
+        begin = asyncio.get_running_loop().time()
+        await dashboard._find_audience(authorizer, User("bob"))
+        assert asyncio.get_running_loop().time() - begin < 4
+        assert not all(task.done() for task in storm)
+        await asyncio.gather(*storm)
+
+    run_in_virtual_time(story())
