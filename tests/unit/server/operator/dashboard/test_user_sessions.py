@@ -1,9 +1,10 @@
 """Sessions of users: bounded in number and time, and without a readable token."""
 
-from windlass.backends.kubernetes.client.reviews import User
+from windlass.backends.kubernetes.client.reviews import User, account_user
 from windlass.server.operator.dashboard.user_sessions import (
     LIFETIME_MS,
     LINK_LIFETIME_MS,
+    MAX_PER_NAMESPACE,
     MAX_PER_USER,
     MAX_SESSIONS,
     UserSessions,
@@ -51,6 +52,38 @@ def test_the_oldest_session_ends_beyond_the_limit() -> None:
     for number in range(MAX_SESSIONS):
         sessions.open(User(f"user-{number}"), "t", NOW)
     assert sessions.find(first, NOW, may_act=False) is None
+
+
+def alive(sessions: UserSessions, cookies: list[str], now: int = NOW) -> int:
+    return sum(sessions.find(each, now, may_act=False) is not None for each in cookies)
+
+
+def test_accounts_of_one_namespace_sign_nobody_else_out() -> None:
+    sessions = UserSessions()
+    bobs = [sessions.open(BOB, "b", NOW), sessions.open(account_user("team-b", "ci"), "c", NOW)]
+    others = [sessions.open(User(f"user-{number}"), "t", NOW) for number in range(MAX_SESSIONS - 100)]
+    storm = [sessions.open(account_user("team-a", f"bot-{number}"), "t", NOW) for number in range(200)]
+    assert (alive(sessions, bobs), alive(sessions, others)) == (2, len(others))
+    assert alive(sessions, storm) == MAX_PER_NAMESPACE
+
+
+def test_many_namespaces_of_accounts_end_their_own_sessions_first() -> None:
+    sessions = UserSessions()
+    bobs = [sessions.open(BOB, "b", NOW) for _ in range(3)]
+    for team in range(18):
+        for number in range(MAX_PER_NAMESPACE):
+            sessions.open(account_user(f"team-{team}", f"bot-{number}"), "t", NOW)
+    assert alive(sessions, bobs) == 3
+
+
+def test_sessions_whose_time_is_over_displace_none() -> None:
+    sessions = UserSessions()
+    for number in range(MAX_SESSIONS - 1):
+        sessions.issue_link(User(f"user-{number}"), "t", NOW)
+    first = sessions.open(BOB, "b", NOW)
+    later = NOW + LINK_LIFETIME_MS
+    sessions.open(ANN, "a", later)
+    assert alive(sessions, [first], later) == 1
 
 
 def test_a_link_becomes_one_session_and_is_no_cookie_itself() -> None:
