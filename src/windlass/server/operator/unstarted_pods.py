@@ -5,6 +5,7 @@ Only attempts that wait for longer than a short time are looked at: a few jobs a
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.status.job_waits import needs_events
 
 _JOBS_PER_ROUND, _PODS_PER_JOB = 4, 4
+_ROUND_S = 10.0
+"""Seconds for all Events of a round: waits of other jobs are diagnosed after it."""
 
 
 @dataclass(slots=True)
@@ -66,9 +69,14 @@ class UnstartedPods:
             else:
                 gang.notes.event_obstacle = None
         # 2. the obstacles of those whose Events were not read for the longest time
-        for gang, known in sorted(self._due(now), key=lambda each: each[1].read_at)[:_JOBS_PER_ROUND]:
-            known.read_at = now
-            await self._read(gang, known)
+        due = sorted(self._due(now), key=lambda each: each[1].read_at)[:_JOBS_PER_ROUND]
+        try:
+            async with asyncio.timeout(_ROUND_S):
+                for gang, known in due:
+                    known.read_at = now
+                    await self._read(gang, known)
+        except TimeoutError:
+            self._report("the rest is read in the next round", f"Events of pods are not read within {_ROUND_S:g} s")
 
     def _due(self, now: float) -> Iterator[tuple[Gang, UnstartedAttempt]]:
         for job_id, known in self._unstarted.items():
@@ -88,12 +96,16 @@ class UnstartedPods:
                 if (found := find_obstacle(known.attempt, uid, events)) is not None:
                     break
         except BackendError as error:
-            if str(error) != self._trouble:
-                self._trouble = str(error)
-                self._backend.on_trouble(f"Events about pods of {gang.id} cannot be read: {error}")
+            self._report(str(error), f"Events about pods of {gang.id} cannot be read")
             return
         self._trouble = ""
         gang.notes.event_obstacle = found
+
+    def _report(self, error: str, subject: str) -> None:
+        """Reports an error that differs from the last one."""
+        if error != self._trouble:
+            self._trouble = error
+            self._backend.on_trouble(f"{subject}: {error}")
 
     def _objects(self, gang: Gang, known: UnstartedAttempt) -> Sequence[str]:
         """Returns uids of what is read next: the object with the last obstacle, a launcher's Job, then pods in turn."""

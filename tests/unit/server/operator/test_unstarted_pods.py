@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from virtual_loop import run_in_virtual_time
 
 from windlass.backends.errors import BackendError
 from windlass.backends.kubernetes.client.objects import (
@@ -48,6 +49,7 @@ class Cluster:
         self.events: dict[str, list[PodEvent]] = {}
         self.asked: list[str] = []
         self.error = ""
+        self.delays: dict[str, float] = {}
 
     def __iter__(self) -> Any:
         return iter(self.gangs.values())
@@ -70,6 +72,7 @@ class Cluster:
     async def list_events(self, namespace: str, uid: str) -> Sequence[PodEvent]:
         assert namespace == "team"
         self.asked.append(uid)
+        await asyncio.sleep(self.delays.get(uid, 0))
         if self.error:
             raise BackendError(self.error)
         return self.events.get(uid, [])
@@ -155,3 +158,27 @@ def test_an_error_is_told_once_and_asked_again_later(cluster: Cluster) -> None:
     reader = look(cluster, 0, 30, 32, 60)
     assert cluster.troubles == ["Events about pods of digits cannot be read: events is forbidden"]
     assert (cluster.asked, reader.is_unread("digits")) == (["a", "a"], False)
+
+
+def test_slow_answers_end_a_round_in_time_and_the_next_one_goes_on(cluster: Cluster) -> None:
+    for number in range(4):
+        cluster.add(f"j{number}", *[pod(f"p{number}.{index}") for index in range(4)])
+        cluster.delays |= {f"p{number}.{index}": 4.0 for index in range(4)}
+    last = cluster.add("last", pod("quick"))
+    cluster.events["quick"] = [MOUNT]
+    reader = UnstartedPods(cluster, cluster.list_events, AFTER_S)  # type: ignore[arg-type]
+
+    async def story() -> None:
+        await reader.look(0)
+        begin = asyncio.get_running_loop().time()
+        await reader.look(30)
+        assert asyncio.get_running_loop().time() - begin == 10.0
+        assert cluster.troubles == [
+            "Events of pods are not read within 10 s: the rest is read in the next round",
+        ]
+        for now in (32, 34, 36, 38):
+            await reader.look(now)
+        assert last.notes.event_obstacle is not None
+        assert {uid.partition(".")[0] for uid in cluster.asked} == {"p0", "p1", "p2", "p3", "quick"}
+
+    run_in_virtual_time(story())
