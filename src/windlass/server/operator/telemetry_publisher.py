@@ -38,7 +38,7 @@ class TelemetryPublisher:
     """Exports of one leadership term."""
 
     def __init__(self, settings: ExportSettings, cluster: PublishedCluster, say: Callable[[str], None]) -> None:
-        self._cluster = cluster
+        self._cluster, self._say = cluster, say
         jobs = TracedJobs(_HistoryRecords(cluster), cluster.now, cluster.verdict_wait)
 
         def own() -> Samples:
@@ -61,8 +61,17 @@ class TelemetryPublisher:
         await self._exports.close()
 
     async def _publish(self) -> None:
+        """Offers frames at each interval until cancelled. A failure is reported when it differs from the last one."""
+        trouble = ""
         while True:
-            self._exports.offer(list(self._cluster.frames()))
+            try:
+                self._exports.offer(list(self._cluster.frames()))
+                fault = ""
+            except Exception as error:  # noqa: BLE001 - one failed export must not end all later ones
+                fault = f"telemetry is not exported: {type(error).__name__}: {error}"
+            if fault and fault != trouble:
+                self._say(fault)
+            trouble = fault
             await asyncio.sleep(self._interval_s)
 
 
