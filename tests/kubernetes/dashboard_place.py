@@ -85,12 +85,16 @@ class Visitor:
 
 @dataclass
 class DashboardPlace:
-    """Accounts `ann` of team-a and `bob` of team-b. `clock` moves the time of sessions, in ms."""
+    """Accounts `ann` of team-a and `bob` of team-b.
+
+    `clock` moves the time of sessions, in ms; `reports`: lines of the log.
+    """
 
     place: OperatorPlace
     url: str
     tls: ssl.SSLContext
     clock: list[int]
+    reports: list[str]
     _sessions: list[aiohttp.ClientSession] = field(default_factory=list)
 
     def visitor(self, certificate: tuple[Path, Path] | None = None, **headers: str) -> Visitor:
@@ -153,18 +157,20 @@ async def dashboard(
     options = options or DashboardOptions(0)
     listener = listen("127.0.0.1", 0)
     url = f"https://127.0.0.1:{listener.getsockname()[1]}"
-    clock = [0]
+    clock, reports = [0], list[str]()
     async with leading(plane, folder) as place, Connection(operator_access(plane)) as connection:
         await _prepare(place.api)
         pair = await own_certificate(connection, "default")
         terms = DashboardTerms(lambda: place.endpoints.dashboard, lambda: "another")
         port = DashboardPort(listener, *pair)
         serving = asyncio.create_task(
-            serve_dashboard(port, options, connection, terms, lambda: time.time_ns() // 1_000_000 + clock[0])
+            serve_dashboard(
+                port, options, connection, terms, lambda: time.time_ns() // 1_000_000 + clock[0], reports.append
+            )
         )
         tls = ssl.create_default_context(cadata=pair[0].decode())
         tls.check_hostname = False
-        found = DashboardPlace(place, url, tls, clock)
+        found = DashboardPlace(place, url, tls, clock, reports)
         try:
             yield found
         finally:

@@ -194,12 +194,16 @@ def test_the_command_line_opens_a_link_that_works_once(tell: Tell, apiserver: Co
         assert said == f"--context tests port-forward -n windlass-system service/{SERVICE} 7420:8444".split()
         assert link.startswith(f"{place.url}/login?code=")
         visitor, path = place.visitor(), link.removeprefix(place.url)
-        assert (await visitor.get(path, **{"Sec-Fetch-Site": "cross-site"})).status == 403
         answer = await visitor.get(path)
-        assert (answer.status, answer.headers["Location"]) == (303, "/")
+        assert (answer.status, "Set-Cookie" in answer.headers) == (200, False)
+        code = {"code": path.rpartition("=")[2]}
+        assert (await visitor.request("POST", "/login", code)).json == {"user": "system:serviceaccount:team-a:ann"}
+        assert (await visitor.request("POST", "/login", code, Origin="https://evil.example")).status == 403
+        answer = await visitor.request("POST", "/login", {**code, "confirmed": True})
+        assert answer.status == 204
         visitor.cookie = answer.headers["Set-Cookie"].partition(";")[0]
         assert (await visitor.read("/api/session"))["user"] == "system:serviceaccount:team-a:ann"
-        assert (await visitor.get(path)).status == 401
+        assert (await visitor.request("POST", "/login", {**code, "confirmed": True})).status == 401
 
     tell(story)
 

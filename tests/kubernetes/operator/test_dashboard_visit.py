@@ -73,10 +73,22 @@ async def visit(place: DashboardPlace, page: Any, trouble: list[str]) -> None:
     await page.wait_for_selector("button:has-text('Resume')")
     assert await page.evaluate("document.cookie") == ""
 
-    # 4. the sign-out
+    # 4. the link of another user names it and asks, and works once
     refusals = list(trouble)
+    body = {"token": await place.token("team-b", "bob"), "link": True}
+    made = await place.visitor().request("POST", "/login", body)
+    await page.goto(f"{place.url}/login?code={made.json['code']}")
+    await page.wait_for_selector("text=system:serviceaccount:team-b:bob")
+    assert page.url == f"{place.url}/login"
+    await page.goto(f"{place.url}/queue")
+    await page.wait_for_selector("text=team-a/run")
+    await page.goto(f"{place.url}/login?code={made.json['code']}")
+    await page.click("#continue")
+    await page.wait_for_url(f"{place.url}/")
     await page.goto(f"{place.url}/login")
-    await page.wait_for_selector("text=system:serviceaccount:team-a:ann")
+    await page.wait_for_selector("#signed-in >> text=system:serviceaccount:team-b:bob")
+
+    # 5. the sign-out
     await page.click("#out")
     await page.wait_for_selector("#form", state="visible")
     await page.goto(place.url)

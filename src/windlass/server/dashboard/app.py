@@ -72,6 +72,8 @@ class Dashboard:
     pages: Callable[[Session], Awaitable[Pages]]
     version: StateVersion
     cache: ViewCache = field(default_factory=ViewCache)
+    explain: Callable[[BackendError], str] = str
+    """Returns what a visitor is told about an error of the backend."""
     streams_each: int = MAX_FOLLOWERS
     """Maximum number of event streams of one visitor."""
     _streams: Counter[str] = field(default_factory=Counter)
@@ -91,7 +93,7 @@ class Dashboard:
         }
         errors: Mapping[Any, Callable[..., Any]] = {
             ApiError: _refused,
-            BackendError: _unusable,
+            BackendError: self._unusable,
             HTTPException: _unknown,
         }
         routes = [Route(path, handler, methods=["GET"]) for path, handler in get.items()]
@@ -175,6 +177,10 @@ class Dashboard:
             return json_response(await simulation.stop())
         raise HTTPException(404)
 
+    async def _unusable(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, BackendError)  # noqa: S101 - registered for this type
+        return await _refused(request, ApiError(ErrorCode.INTERNAL, f"cannot answer now: {self.explain(error)}"))
+
 
 async def _read_object(request: Request) -> Json:
     """The JSON object of a request. Raises ApiError."""
@@ -221,10 +227,6 @@ async def _asset(request: Request) -> Response:
 async def _refused(_request: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)  # noqa: S101 - registered for this type
     return json_response(error.as_json(), HTTP_STATUS[error.code])
-
-
-async def _unusable(request: Request, error: Exception) -> Response:
-    return await _refused(request, ApiError(ErrorCode.INTERNAL, f"cannot answer now: {error}"))
 
 
 async def _unknown(_request: Request, error: Exception) -> Response:

@@ -135,7 +135,7 @@ async def _serve_dashboard(
         pair = await port_certificate(options.certificate, options.namespace, connection, say)
         port = DashboardPort(listener, *pair)
         terms = DashboardTerms(lambda: endpoints.dashboard, endpoints.find_leader)
-        await serve_dashboard(port, dashboard, connection, terms, epoch_ms)
+        await serve_dashboard(port, dashboard, connection, terms, epoch_ms, say)
 
 
 def _without_repeats(say: Callable[[str], None]) -> Callable[[str], None]:

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from windlass.backends.kubernetes.client.reviews import User
+from windlass.backends.kubernetes.status.event_correlation import RateLimit
 from windlass.backends.port import BackendError
 from windlass.server.app import json_response
 from windlass.server.dashboard.guard import CSRF_HEADER, LOGIN, is_of_other_site
@@ -33,31 +34,54 @@ _PUBLIC = ("app.css", "icon.svg", "signin.css", "signin.js")
 """Files of the sign-in page, which everybody may read."""
 _MAX_REVIEWS = 4
 """Maximum number of tokens under review at once."""
+_SIGN_IN_S = 10.0
+"""Seconds for a sign-in, with the wait for its turn."""
+_PEER_BURST, _PEER_INTERVAL_MS = 20, 500
+_ALL_BURST, _ALL_INTERVAL_MS = 100, 50
+"""Sign-ins at once, and the time until one more is accepted: from one address, and from all."""
 _NOT_SIGNED_IN = "You are not signed in, or the session has ended: reload the page.\n"
 _NOT_ACCEPTED = (
     "The API server does not accept this token: it is wrong, too old, or was made for another audience. "
     "`kubectl create token ACCOUNT` prints one.\n"
 )
+_NO_ANSWER = "The API server does not answer: try again in a minute, and read the operator's log.\n"
+_TOO_MANY = "Too many sign-ins: try again in a minute.\n"
+_LINK_ENDED = "This link was used already, or is too old: run `windlass ui` again.\n"
 _OTHER_SITE = "the request comes from another site\n"
 _REFUSED = 401
+
+
+@dataclass(frozen=True, slots=True)
+class SignIn:
+    """The body of a sign-in: a `token`, or the `code` of a one-time link; "" without it."""
+
+    token: str = field(default="", repr=False)
+    code: str = field(default="", repr=False)
+    wants_link: bool = False
+    """Whether the command line asks for a link."""
+    is_confirmed: bool = False
+    """Whether the user of the browser has seen the name of the link's user."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdentityDoor:
     """The interface `guard.Door` for users of a cluster.
 
-    `origins`: addresses of the dashboard in browsers where a proxy changes the Host header; `allows_actions`: whether
-    sessions with a token may change jobs.
+    `report` is told why a user cannot be identified; `origins`: addresses of the dashboard in browsers where a proxy
+    changes the Host header; `allows_actions`: whether sessions with a token may change jobs.
     """
 
     authenticator: Authenticator
     proxy: TrustedProxy
     now: Callable[[], int]
+    report: Callable[[str], None]
     origins: Collection[str] = ()
     allows_actions: bool = False
     sessions: UserSessions = field(default_factory=UserSessions)
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_REVIEWS))
+    _peer_limit: RateLimit = field(default_factory=lambda: RateLimit(_PEER_BURST, _PEER_INTERVAL_MS))
+    _limit: RateLimit = field(default_factory=lambda: RateLimit(_ALL_BURST, _ALL_INTERVAL_MS))
 
     @property
     def reads_only(self) -> str:
@@ -82,7 +106,8 @@ class IdentityDoor:
         except ApiError as error:
             found = PlainTextResponse(f"{error}\n", HTTP_STATUS[error.code])
         except BackendError as error:
-            found = PlainTextResponse(f"the API server cannot say who you are: {error}\n", 503)
+            self.report(f"the dashboard cannot identify a user: {error}")
+            found = PlainTextResponse(_NO_ANSWER, 503)
         if found is None:
             return _refer_to_login(request)
         return self._log_out(request, found) if path == LOGOUT and isinstance(found, UserSession) else found
@@ -109,30 +134,49 @@ class IdentityDoor:
         return replace(session, user=user)
 
     async def _log_in(self, request: Request) -> Response:
-        """The sign-in page, or the exchange of a token for a cookie. Raises BackendError."""
+        """The sign-in page, or the exchange of a token or of a one-time link for a cookie. Raises BackendError.
+
+        A link opens the page too, which names the link's user and asks: the link of another user may be a trap.
+        """
         if request.method != "POST":
-            code = request.query_params.get("code", "")
-            return self._redeem(request, code) if code else page_response("signin.html")
+            return page_response("signin.html")
         is_json = request.headers.get("content-type", "").partition(";")[0].strip() == "application/json"
         if not is_json or is_of_other_site(request.headers, self.origin(request)):
             return PlainTextResponse(_OTHER_SITE, 403)
-        token, wants_link = await _read_sign_in(request)
-        async with self._turns:
-            user = await self.authenticator.review(token)
+        if not self._has_room(request):
+            return PlainTextResponse(_TOO_MANY, 429, {"retry-after": "60"})
+        given = await _read_sign_in(request)
+        return self._redeem(given) if given.code else await self._exchange(given)
+
+    async def _exchange(self, given: SignIn) -> Response:
+        """The cookie of a session for a token, or the code of a link. Raises BackendError."""
+        try:
+            async with asyncio.timeout(_SIGN_IN_S), self._turns:
+                user = await self.authenticator.review(given.token)
+        except TimeoutError:
+            raise BackendError(f"no token was reviewed within {_SIGN_IN_S:g} s") from None
         if user is None:
             return PlainTextResponse(_NOT_ACCEPTED, _REFUSED)
-        if wants_link:
-            return json_response({"code": self.sessions.issue_link(user, token, self.now())}, 201)
-        return _with_cookie(Response(status_code=204), self.sessions.open(user, token, self.now()))
+        if given.wants_link:
+            return json_response({"code": self.sessions.issue_link(user, given.token, self.now())}, 201)
+        return _with_cookie(Response(status_code=204), self.sessions.open(user, given.token, self.now()))
 
-    def _redeem(self, request: Request, code: str) -> Response:
-        """Exchanges the code of a one-time link of the command line for a cookie. No page may open such a link."""
-        if request.headers.get("sec-fetch-site", "none") != "none":
-            return PlainTextResponse(_OTHER_SITE, 403)
-        cookie = self.sessions.redeem(code, self.now())
-        if cookie is None:
-            return PlainTextResponse("This link was used already, or is too old: run `windlass ui` again.\n", _REFUSED)
-        return _with_cookie(RedirectResponse("/", 303), cookie)
+    def _has_room(self, request: Request) -> bool:
+        """Counts a sign-in. Returns whether it is within the limits of its address and of all addresses."""
+        peer = request.client.host if request.client else ""
+        return self._peer_limit.has_room(peer, self.now()) and self._limit.has_room("", self.now())
+
+    def _redeem(self, given: SignIn) -> Response:
+        """The user of a one-time link of the command line, or, once that is confirmed, a cookie for the link."""
+        if not given.is_confirmed:
+            user = self.sessions.find_link(given.code, self.now())
+            return PlainTextResponse(_LINK_ENDED, _REFUSED) if user is None else json_response({"user": user.name})
+        cookie = self.sessions.redeem(given.code, self.now())
+        return (
+            PlainTextResponse(_LINK_ENDED, _REFUSED)
+            if cookie is None
+            else _with_cookie(Response(status_code=204), cookie)
+        )
 
     def _log_out(self, request: Request, session: UserSession) -> Response:
         """Ends the session of a page that has its token."""
@@ -163,12 +207,12 @@ def _with_cookie(answer: Response, cookie: str) -> Response:
     return answer
 
 
-async def _read_sign_in(request: Request) -> tuple[str, bool]:
-    """The token in the body of a sign-in, "" if it has none; and whether the command line asks for a link."""
+async def _read_sign_in(request: Request) -> SignIn:
     try:
         body = json.loads(await request.body())
     except (ValueError, RecursionError):
         body = None
-    if not isinstance(body, dict) or not isinstance(body.get("token"), str):
-        return "", False
-    return body["token"].strip(), body.get("link") is True
+    if not isinstance(body, dict):
+        return SignIn()
+    token, code = (text.strip() if isinstance(text := body.get(key), str) else "" for key in ("token", "code"))
+    return SignIn(token, code, body.get("link") is True, body.get("confirmed") is True)

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.reviews import AccessRight, User
+from windlass.backends.port import BackendError
 from windlass.controller.controller import Controller
 from windlass.jobs.kubernetes.query_api import OF_CLUSTER
 from windlass.server.dashboard.app import Dashboard
@@ -34,6 +35,7 @@ from windlass.server.service import Service
 
 _STREAMS_EACH = 32
 """Maximum number of open pages of one user."""
+_NO_ANSWER = "the API server or the database of history does not answer; the operator's log has the reason"
 _NAMESPACES_LIFE_S = 10.0
 _AUDIENCE_LIFE_S = 10.0
 """Seconds for which what a user may read is not computed again from its rights."""
@@ -84,7 +86,12 @@ class LeaderDashboard:
             assert isinstance(session, UserSession)  # noqa: S101 - the door's
             return await self._pages_of(session, door, authorizer)
 
-        return Dashboard(pages_of, self._versions, streams_each=_STREAMS_EACH).application()
+        return Dashboard(pages_of, self._versions, explain=self._explain, streams_each=_STREAMS_EACH).application()
+
+    def _explain(self, error: BackendError) -> str:
+        """Writes an error to the log: its text may name jobs and servers that the user may not see."""
+        self.backend.on_trouble(f"the dashboard cannot answer: {error}")
+        return _NO_ANSWER
 
     async def _pages_of(self, session: UserSession, door: IdentityDoor, authorizer: Authorizer) -> ClusterPages:
         audience = await self._find_audience(authorizer, session.user)

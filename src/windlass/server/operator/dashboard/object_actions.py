@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.access import Access, Identity
+from windlass.backends.kubernetes.client.api_errors import ApiError as RefusedError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.reviews import AccessRight, review_self
 from windlass.jobs.kubernetes.job_patches import action_patch
@@ -37,7 +38,10 @@ class ObjectActions:
             if (await review_self(connection)).user.name != user.name:
                 message = f"the API server does not take the token of {user.name} from the operator"
                 raise ApiError(ErrorCode.NOT_ALLOWED, message, f"use the command line: windlass {verb} {job_id}")
-            await connection.patch(job.resource, job.namespace, job.name, patch)
+            try:
+                await connection.patch(job.resource, job.namespace, job.name, patch)
+            except RefusedError as error:  # of the user's own request
+                raise ApiError(ErrorCode.WRONG_STATE, f"the API server refuses to change {job_id}: {error}") from None
 
 
 async def _as_user(access: Access, token: str) -> Access:

@@ -62,11 +62,13 @@ async def serve_dashboard(
     connection: Connection,
     terms: DashboardTerms,
     now: Callable[[], int],
+    report: Callable[[str], None],
 ) -> None:
-    """Serves until cancelled. Raises BackendError."""
+    """Serves until cancelled. `report` is told of errors whose text users do not get. Raises BackendError."""
     tls = server_context(port.certificate, port.key)
     options.proxy.accept_certificates(tls)
-    door = IdentityDoor(Authenticator(connection), options.proxy, now, options.origins, options.allows_actions)
+    authenticator = Authenticator(connection)
+    door = IdentityDoor(authenticator, options.proxy, now, report, options.origins, options.allows_actions)
     guarded = DashboardGuard(_leaders_pages(door, Authorizer(connection), terms), door)
     await bounded_server(guarded, LIMITS, tls).serve_until_cancelled(port.listener)
 

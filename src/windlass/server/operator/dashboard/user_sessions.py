@@ -63,6 +63,11 @@ class UserSessions:
         """The code of a one-time link, which becomes a session when it is opened."""
         return self._add(user, token, now, LINK_LIFETIME_MS, is_link=True)
 
+    def find_link(self, code: str, now: int) -> User | None:
+        """The user who has made a link; None for a link that is unknown, used or too old."""
+        found = self._read(code, now, may_act=False, is_link=True)
+        return None if found is None else found.user
+
     def redeem(self, code: str, now: int) -> str | None:
         """The cookie of a new session; None for a link that is unknown, used or too old."""
         found = self._read(code, now, may_act=False, is_link=True)
