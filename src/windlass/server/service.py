@@ -126,21 +126,39 @@ class Service:
 
     async def metrics(self, name: str, span: HistorySpan) -> Json:
         """Stored telemetry of a job."""
+        job_id, scope = await self._measured_job(name)
+        return {"id": job_id, **await self.series(scope, span)}
+
+    async def metrics_stamp(self, name: str) -> str:
+        """The same text until the stored telemetry of a job changes."""
+        return await self.series_stamp((await self._measured_job(name))[1])
+
+    async def _measured_job(self, name: str) -> tuple[str, str]:
+        """Id of a job, and the scope of its telemetry."""
         from windlass.telemetry.frames import job_scope  # noqa: PLC0415 - rarely needed
 
         ids = await self.lookup.ids(name)
         if len(ids) > 1:
             raise ApiError(ErrorCode.BAD_REQUEST, f"{name} is an array", f"name one of its jobs: {ids[0]}")
-        return {"id": ids[0], **await self.series(job_scope(ids[0]), span)}
+        return ids[0], job_scope(ids[0])
 
     async def series(self, scope: str, span: HistorySpan) -> Json:
         """Stored telemetry of a scope: of the cluster, of a queue, of a job."""
         from windlass.server.telemetry_records.queries import stored_series  # noqa: PLC0415 - rarely needed
 
+        found = await asyncio.to_thread(stored_series, self._telemetry_file(), scope, span)
+        return {"statistic": span.statistic, "series": found}
+
+    async def series_stamp(self, scope: str) -> str:
+        """The same text until the stored telemetry of a scope changes."""
+        from windlass.server.telemetry_records.queries import stored_stamp  # noqa: PLC0415 - rarely needed
+
+        return await asyncio.to_thread(stored_stamp, self._telemetry_file(), scope)
+
+    def _telemetry_file(self) -> Path:
         if self._telemetry is None:
             raise ApiError(ErrorCode.WRONG_STATE, "this controller records no telemetry")
-        found = await asyncio.to_thread(stored_series, self._telemetry, scope, span)
-        return {"statistic": span.statistic, "series": found}
+        return self._telemetry
 
     def nodes(self) -> list[Json]:
         """All nodes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from windlass.telemetry.frames import SPAN_MS, MetricFrame, Tier
+from windlass.telemetry.frames import SPAN_MS, MetricFrame, Tier, Vector
 from windlass.telemetry.rollup import statistic, summarize_span
 from windlass.telemetry.store import TelemetryStore
 
@@ -60,10 +60,10 @@ def _reduce(frame: MetricFrame, which: str) -> MetricFrame:
     return MetricFrame(frame.scope, frame.time, {name: statistic(v, which) for name, v in frame.values.items()})
 
 
-def series_of(frames: Iterable[MetricFrame]) -> dict[str, list[tuple[int, list[float]]]]:
+def series_of(frames: Iterable[MetricFrame]) -> dict[str, list[tuple[int, Vector]]]:
     """Time (ms) and values of each series, by name."""
-    found: dict[str, list[tuple[int, list[float]]]] = {}
+    found: dict[str, list[tuple[int, Vector]]] = {}
     for frame in frames:
         for name, vector in frame.values.items():
-            found.setdefault(name, []).append((frame.time, vector.tolist()))
+            found.setdefault(name, []).append((frame.time, vector))
     return {name: found[name] for name in sorted(found)}

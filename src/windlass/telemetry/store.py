@@ -36,6 +36,8 @@ _ADD_SCOPE = "INSERT OR IGNORE INTO scopes (name) VALUES (?)"
 _ADD_FRAME = "INSERT OR REPLACE INTO head SELECT id, ?, ?, ? FROM scopes WHERE name = ?"
 _CLOSED = "SELECT DISTINCT scope, time / ? FROM head WHERE tier = ? AND time < ?"
 _HEAD = "SELECT data FROM head WHERE scope = ? AND tier = ? AND time >= ? AND time < ? ORDER BY time"
+_STAMP = """SELECT tier, MAX(time) FROM head JOIN scopes ON scope = id WHERE name = ? GROUP BY tier UNION ALL
+    SELECT tier, MAX(start) FROM blocks JOIN scopes ON scope = id WHERE name = ? GROUP BY tier"""
 _BLOCKS = "SELECT data FROM blocks WHERE scope = ? AND tier = ? AND start > ? AND start < ? ORDER BY start"
 _FORGET_SCOPES = """DELETE FROM scopes WHERE NOT EXISTS (SELECT 1 FROM head WHERE scope = id)
     AND NOT EXISTS (SELECT 1 FROM blocks WHERE scope = id)"""
@@ -127,6 +129,11 @@ class TelemetryStore:
         rows += self._rows(_HEAD, (number, tier, since, until))
         frames = {frame.time: frame for (data,) in rows for frame in _decode(scope, data)}
         return [frames[time] for time in sorted(frames) if since <= time < until]
+
+    def stamp(self, scope: str) -> str:
+        """The same text until frames of a scope are added or moved; "" for a scope without frames."""
+        rows = self._rows(_STAMP, (scope, scope))
+        return ",".join(f"{tier}.{newest}" for tier, newest in rows)
 
     def size(self) -> int:
         """Bytes in use, without free pages."""

@@ -51,7 +51,10 @@ def test_points_limit_the_answer_and_a_statistic_stands_for_each_span() -> None:
 
 def test_series_keep_the_values_of_each_rank() -> None:
     frames = [MetricFrame(JOB, 1, {"windlass_rank_step": np.array([1, 2], np.float32)})]
-    assert series_of(frames) == {"windlass_rank_step": [(1, [1.0, 2.0])]}
+    found = series_of(frames)
+    assert {name: [(at, row.tolist()) for at, row in rows] for name, rows in found.items()} == {
+        "windlass_rank_step": [(1, [1.0, 2.0])]
+    }
 
 
 def test_names_of_series_escape_what_users_write() -> None:

@@ -148,3 +148,15 @@ def test_frames_of_any_values_are_read_as_they_were_written(rows: list[list[floa
     found = decode_frames(JOB, encode_frames(frames))
     assert [frame.time for frame in found] == [frame.time for frame in frames]
     assert all(np.array_equal(a.values["x"], b.values["x"], equal_nan=True) for a, b in zip(found, frames, strict=True))
+
+
+def test_a_stamp_changes_with_the_frames_of_its_scope_alone(store: TelemetryStore) -> None:
+    assert store.stamp(JOB) == ""
+    store.add(losses(JOB, START, 200))
+    first = store.stamp(JOB)
+    store.add(losses(CLUSTER, START, 300))
+    assert store.stamp(JOB) == first
+    store.add(losses(JOB, START + HOUR, 1))
+    second = store.stamp(JOB)
+    store.compact(START + 2 * HOUR)
+    assert len({"", first, second, store.stamp(JOB)}) == 4

@@ -38,6 +38,8 @@ _HISTORY_ROWS = 500
 _HISTORY_READ = 5_000
 """Ended jobs among which the filters by state and queue choose, the last first."""
 _COURSE_POINTS = 300
+_MAX_VALUES = 1_000_000
+"""Values of the telemetry of one job in an answer: 1,000 points of 250 ranks with four series."""
 _MAX_HOURS = 24 * 365
 """Longest course that is shown; telemetry is kept for a shorter time."""
 _MAX_DIGITS = 16
@@ -85,8 +87,9 @@ class PageViews:
     def _find_one(self, view: str, name: str, filters: Filters) -> View | None:
         """A view of one job, queue or node."""
         if view == "metrics":
-            span = read_span(filters)
-            return View((view, name, span), partial(self._metrics, name, span))
+            span = read_span(filters)._replace(values=_MAX_VALUES)
+            stamp = partial(self.service.metrics_stamp, name)
+            return View((view, name, span), partial(self.service.metrics, name, span), stamp)
         if view == "why":
             change = filters.get("what_if", "").strip()
             return View((view, name, change), partial(self.service.scheduler.explain, name, change))
@@ -103,7 +106,8 @@ class PageViews:
 
     def _find_course(self, scope: str, filters: Filters) -> View:
         hours = max(1, min(_number(filters.get("hours", "1")), _MAX_HOURS))
-        return View(("course", scope, hours), partial(self._course, scope, hours))
+        stamp = partial(self.service.series_stamp, scope)
+        return View(("course", scope, hours), partial(self._course, scope, hours), stamp)
 
     async def _overview(self) -> Json:
         audience, now = self.audience, self.service.source.now()
@@ -147,9 +151,6 @@ class PageViews:
 
     async def _job(self, name: str) -> Json:
         return {**await self.service.job(name), "now": self.service.source.now()}
-
-    async def _metrics(self, name: str, span: HistorySpan) -> Json:
-        return await self.service.metrics(name, span)
 
     async def _find_causes(self, name: str) -> Json:
         return await self.sources.findings(await self.service.job(name))

@@ -15,3 +15,6 @@ class View:
     """Name of the view, and its parsed parameters."""
     produce: Callable[[], Awaitable[Any]]
     """Computes the answer. Raises ApiError, BackendError."""
+    stamp: Callable[[], Awaitable[str]] | None = None
+    """Returns the state of the records that the answer is computed from; None: it changes with the controller's state.
+    """

@@ -1,12 +1,17 @@
-"""Answers of views, computed once for each version of the state and each audience, however many pages are open."""
+"""Answers of views, computed once for each version of the state and each audience, however many pages are open.
+
+An answer from records with a stamp, as telemetry, is kept until the stamp changes: versions grow more often.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
+import secrets
 from collections import Counter, OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
@@ -40,8 +45,12 @@ class CachedAnswer:
 class ViewCache:
     """The latest answers by audience and view; an answer is computed by one request at a time."""
 
+    _name: str = field(default_factory=partial(secrets.token_hex, 4))
+    """Part of the tags: versions of a later process are others."""
     _answers: OrderedDict[_Place, CachedAnswer] = field(default_factory=OrderedDict)
     """The one that was used longest ago first."""
+    _versions: dict[_Place, int] = field(default_factory=dict)
+    """The version at which each answer was right."""
     _sizes: Counter[str] = field(default_factory=Counter)
     """Bytes by audience."""
     _locks: dict[_Place, asyncio.Lock] = field(default_factory=dict)
@@ -56,25 +65,31 @@ class ViewCache:
 
         `audience`: key of what the visitor may read. Answers of one audience are never given to another.
         """
-        place, etag = (audience, view.key), f'"{version}.{audience}"'
+        place = (audience, view.key)
         lock = self._locks.setdefault(place, asyncio.Lock())
         try:
             async with lock:
                 found = self._answers.get(place)
-                if found is None or found.etag != etag:
-                    found = await asyncio.to_thread(_encode, await view.produce(), etag)
-                    self._keep(place, found)
-                else:
-                    self._answers.move_to_end(place)
+                if found is None or self._versions[place] != version:
+                    found = await self._compute(place, view, version)
+                self._keep(place, found, version)
         finally:
             if not lock.locked():
                 self._locks.pop(place, None)
         return found
 
-    def _keep(self, place: _Place, answer: CachedAnswer) -> None:
+    async def _compute(self, place: _Place, view: View, version: int) -> CachedAnswer:
+        """The answer at this version: the kept one if its records have not changed."""
+        stamp = str(version) if view.stamp is None else f"of {await view.stamp()}"
+        found, etag = self._answers.get(place), f'"{self._name}.{stamp}.{place[0]}"'
+        if found is not None and found.etag == etag:
+            return found
+        return await asyncio.to_thread(_encode, await view.produce(), etag)
+
+    def _keep(self, place: _Place, answer: CachedAnswer, version: int) -> None:
         """Keeps an answer, and drops others until the limits hold; one that is too large alone is not kept."""
         self._drop(place)
-        self._answers[place] = answer
+        self._answers[place], self._versions[place] = answer, version
         self._sizes[place[0]] += answer.size
         while self._sizes[place[0]] > MAX_AUDIENCE_BYTES:
             self._drop(next(each for each in self._answers if each[0] == place[0]))
@@ -84,6 +99,7 @@ class ViewCache:
     def _drop(self, place: _Place) -> None:
         dropped = self._answers.pop(place, None)
         if dropped is not None:
+            del self._versions[place]
             self._sizes[place[0]] -= dropped.size
             if not self._sizes[place[0]]:
                 del self._sizes[place[0]]

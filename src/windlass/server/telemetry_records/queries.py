@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from windlass.server.errors import ApiError, ErrorCode
-from windlass.telemetry.frames import MetricFrame, Tier, job_scope, node_scope
-from windlass.telemetry.history import MAX_POINTS, read_history, series_of
+from windlass.telemetry.frames import MetricFrame, Tier, Vector, job_scope, node_scope
+from windlass.telemetry.history import MAX_POINTS, read_history, reduce_points, series_of
 from windlass.telemetry.metric_table import metric_of
 from windlass.telemetry.rollup import STATISTICS
 from windlass.telemetry.store import StoreError, TelemetryStore
@@ -25,12 +27,16 @@ _PRESENT_MS = 60_000
 
 
 class HistorySpan(NamedTuple):
-    """Part of a history: from `since` to `until` (ms), in at most `points` frames of one of the `STATISTICS`."""
+    """Part of a history: from `since` to `until` (ms), in at most `points` frames of one of the `STATISTICS`.
+
+    `values`: maximum number of values of all series together; a job of many ranks has fewer points then.
+    """
 
     since: int = 0
     until: int = _END_OF_TIME
     points: int = MAX_POINTS
     statistic: str = STATISTICS[0]
+    values: int = _END_OF_TIME
 
 
 def read_span(parameters: Mapping[str, str]) -> HistorySpan:
@@ -82,6 +88,9 @@ def stored_series(path: Path, scope: str, span: HistorySpan) -> list[Json]:
     """
     with _reading(path) as store:
         frames = read_history(store, scope, span.since, span.until, which=span.statistic, points=span.points)
+    width = max((sum(map(len, frame.values.values())) for frame in frames), default=1)
+    points = max(1, min(span.points, span.values // max(1, width)))
+    frames = reduce_points(frames, span.since, span.until, which=span.statistic, points=points)
     return [_series_json(name, points) for name, points in series_of(frames).items()]
 
 
@@ -101,8 +110,16 @@ def _reading(path: Path) -> Iterator[TelemetryStore]:
         raise ApiError(ErrorCode.WRONG_STATE, str(error), "telemetry is recorded while a controller runs") from None
 
 
-def _series_json(name: str, points: list[tuple[int, list[float]]]) -> Json:
+def stored_stamp(path: Path, scope: str) -> str:
+    """The same text until the stored telemetry of a scope changes. Raises ApiError."""
+    with _reading(path) as store:
+        return store.stamp(scope)
+
+
+def _series_json(name: str, points: list[tuple[int, Vector]]) -> Json:
     metric = metric_of(name)
-    values = [[value if math.isfinite(value) else None for value in row] for _, row in points]
+    values = [row.tolist() for _, row in points]
+    if not np.isfinite(np.concatenate([row for _, row in points])).all():
+        values = [[value if math.isfinite(value) else None for value in row] for row in values]
     described = {"series": name, "unit": metric.unit, "level": metric.level.value, "help": metric.help}
     return {**described, "times": [time for time, _ in points], "values": values}

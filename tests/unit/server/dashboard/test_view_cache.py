@@ -69,7 +69,7 @@ def test_answers_are_bounded_by_bytes_and_the_oldest_is_dropped_first() -> None:
             await cache.answer("7", view(number, "history", number, computed=computed), 1)
         assert computed == [0, 1, 2, 3, 4]
         for number in range(20_000):
-            cache._keep(("a", ("queue", number)), view_cache.CachedAnswer("", b"{}", None))
+            cache._keep(("a", ("queue", number)), view_cache.CachedAnswer("", b"{}", None), 1)
         assert cache.size <= MAX_BYTES
 
     asyncio.run(story())
@@ -85,6 +85,30 @@ def test_variants_of_one_audience_leave_the_answers_of_another() -> None:
         assert computed == ["overview"]
 
     asyncio.run(story())
+
+
+def test_an_answer_from_records_is_kept_until_they_change() -> None:
+    async def story() -> None:
+        cache, computed, stamps = ViewCache(), list[str](), ["1", "1", "2"]
+
+        async def stamp() -> str:
+            return stamps.pop(0)
+
+        found = []
+        for version, content in ((1, "a"), (1, "not asked"), (2, "b"), (3, "c")):
+            of_records = View(("metrics", "x"), view(content, computed=computed).produce, stamp)
+            found.append(await cache.answer("ann", of_records, version))
+        assert [each.plain for each in found] == [b'"a"', b'"a"', b'"a"', b'"c"']
+        assert found[0].etag == found[2].etag != found[3].etag
+        assert computed == ["a", "c"]
+        assert stamps == []
+
+    asyncio.run(story())
+
+
+def test_tags_of_an_earlier_process_are_others() -> None:
+    first, second = (asyncio.run(ViewCache().answer("a", view("x"), 1)) for _ in range(2))
+    assert first.etag != second.etag
 
 
 def test_a_large_answer_is_encoded_outside_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:

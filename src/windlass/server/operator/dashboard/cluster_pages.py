@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -116,7 +116,7 @@ class ClusterPages:
         is_measured = view in _MEASURED
         found = View((view,), _find_no_series) if is_measured else self.views.find(view, name, _bounded(filters))
         of_job = name if view in _OF_JOB else ""
-        return found and View(found.key, partial(self._answer, self.turns.views, of_job, found.produce))
+        return found and replace(found, produce=partial(self._answer, self.turns.views, of_job, found.produce))
 
     async def log(self, name: str, filters: Filters) -> Json:
         """A piece of a job's output."""

@@ -1,4 +1,4 @@
-"""What a user may read is computed once for all open pages, and again when there is a new namespace."""
+"""Audiences of users: computed once for all open pages, and again when there is a new namespace."""
 
 from __future__ import annotations
 

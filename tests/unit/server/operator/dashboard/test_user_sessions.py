@@ -58,7 +58,7 @@ def alive(sessions: UserSessions, cookies: list[str], now: int = NOW) -> int:
     return sum(sessions.find(each, now, may_act=False) is not None for each in cookies)
 
 
-def test_accounts_of_one_namespace_sign_nobody_else_out() -> None:
+def test_accounts_of_one_namespace_end_no_session_of_others() -> None:
     sessions = UserSessions()
     bobs = [sessions.open(BOB, "b", NOW), sessions.open(account_user("team-b", "ci"), "c", NOW)]
     others = [sessions.open(User(f"user-{number}"), "t", NOW) for number in range(MAX_SESSIONS - 100)]

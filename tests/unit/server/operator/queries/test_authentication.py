@@ -44,7 +44,7 @@ def test_any_number_of_bad_tokens_displaces_no_good_one() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "ü", "\ud800", "a" * 16_385])
-def test_what_can_be_no_token_is_not_sent(token: str) -> None:
+def test_text_that_can_be_no_token_is_not_sent(token: str) -> None:
     api = ReviewingApi()
     assert run_in_virtual_time(authenticator_of(api).review(token)) is None
     assert not api.asked
