@@ -18,7 +18,7 @@ from starlette.routing import Route
 from windlass.backends.port import BackendError
 from windlass.server.app import json_response
 from windlass.server.dashboard.guard import SESSION
-from windlass.server.dashboard.page_files import asset_response, index_response
+from windlass.server.dashboard.page_files import accepts_gzip, asset_response, index_response
 from windlass.server.dashboard.sessions import Session
 from windlass.server.dashboard.simulation import Simulation
 from windlass.server.dashboard.state_version import MAX_FOLLOWERS, StateVersion
@@ -208,17 +208,17 @@ def _cached(request: Request, found: CachedAnswer) -> Response:
     if request.headers.get("if-none-match") == found.etag:
         return Response(status_code=304, headers=headers)
     body = found.plain
-    if found.compressed is not None and "gzip" in request.headers.get("accept-encoding", ""):
+    if found.compressed is not None and accepts_gzip(request.headers):
         body, headers = found.compressed, {**headers, "content-encoding": "gzip"}
     return Response(body, headers=headers, media_type="application/json")
 
 
 async def _index(request: Request) -> Response:
-    return index_response(request.url.path)
+    return index_response(request.url.path, request.headers)
 
 
 async def _asset(request: Request) -> Response:
-    found = asset_response(request.path_params["path"])
+    found = asset_response(request.path_params["path"], request.headers)
     if found is None:
         raise HTTPException(404)
     return found

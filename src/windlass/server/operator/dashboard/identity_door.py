@@ -99,7 +99,7 @@ class IdentityDoor:
         """The session of a user, or the answer to a request without one."""
         path = request.url.path
         if path.removeprefix("/assets/") in _PUBLIC:
-            return asset_response(path.removeprefix("/assets/")) or PlainTextResponse("", 404)
+            return asset_response(path.removeprefix("/assets/"), request.headers) or PlainTextResponse("", 404)
         try:
             found: Session | Response | None
             found = await self._log_in(request) if path == LOGIN else await self._find_session(request)
@@ -139,7 +139,7 @@ class IdentityDoor:
         A link opens the page too, which names the link's user and asks: the link of another user may be a trap.
         """
         if request.method != "POST":
-            return page_response("signin.html")
+            return page_response("signin.html", request.headers)
         is_json = request.headers.get("content-type", "").partition(";")[0].strip() == "application/json"
         if not is_json or is_of_other_site(request.headers, self.origin(request)):
             return PlainTextResponse(_OTHER_SITE, 403)
