@@ -37,7 +37,12 @@ from windlass.jobs.kubernetes.settings import Settings
 from windlass.launch import mpi
 from windlass.launch.replica_names import replica_name
 
-TYPES = replace(mpijob_v1.TYPES, default_counts={}, default_restart_policies={LAUNCHER: "OnFailure"})
+TYPES = replace(
+    mpijob_v1.TYPES,
+    default_counts={},
+    default_restart_policies={LAUNCHER: "OnFailure"},
+    restart_policies=("Never", "OnFailure"),
+)
 _SSH_VOLUME = "ssh-auth"
 _KEYS_OBJECT = "ssh"
 """Part of the name of the Secret with the SSH keys."""
@@ -50,9 +55,6 @@ def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     spec = manifest["spec"]
     fields = (_slots, _implementation, _computes, _keys, _creation)
     replicas, policy = read_parts(manifest, TYPES, *(partial(field, spec) for field in fields))
-    for each in replicas:
-        if each.restart_policy not in ("Never", "OnFailure"):
-            spec[TYPES.specs][each.type_as_written]["restartPolicy"].refuse("expects Never or OnFailure")
     parsed = parsed_job(manifest, replicas, policy, field=TYPES.specs, settings=settings)
     # deadline and time to live are those of the launcher's Job: the deadline ends the gang with it
     deadline = parsed.job.deadline if parsed.run_policy.gang_restart else None

@@ -16,7 +16,7 @@ from windlass.jobs.kubernetes.bounded_integers import parse_integer
 from windlass.jobs.kubernetes.gang_dialects import Dialect
 from windlass.jobs.kubernetes.kinds.replica_specs import ReplicaTypes, replica_specs
 from windlass.jobs.kubernetes.kinds.run_policy import restart_policy, run_policy
-from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField, read_all
+from windlass.jobs.kubernetes.manifest_reader import Fault, Manifest, ManifestError, ManifestField, read_all
 from windlass.jobs.kubernetes.parsed_job import ParsedJob, Replicas, RunPolicy
 from windlass.jobs.kubernetes.pods.anti_affinity import anti_affinity_selectors
 from windlass.jobs.kubernetes.pods.pod_placement import affinity_of, ignored_fields, tolerations_of
@@ -47,6 +47,29 @@ def read_parts(
     parts = (lambda: replica_specs(manifest["spec"], types), lambda: run_policy(manifest))
     replicas, policy, *_ = read_all(*parts, lambda: _written_name(manifest), *checks)
     return replicas, policy
+
+
+def placement_faults(spec: ManifestField) -> tuple[Fault, ...]:
+    """The faults of a job's pod templates in the fields that decide on nodes, each template apart."""
+    found = list[Fault]()
+    for field in [each for name, each in spec.fields() if name.endswith("ReplicaSpecs")]:
+        for _, replicas in field.fields():
+            try:
+                _check_placement(replicas["template"]["spec"])
+            except ManifestError as error:
+                found += error.faults
+    return tuple(found)
+
+
+def _check_placement(spec: ManifestField) -> None:
+    read_all(
+        lambda: pod_requests(spec),
+        spec["nodeSelector"].text_map,
+        lambda: tolerations_of(spec),
+        lambda: affinity_of(spec),
+        lambda: anti_affinity_selectors(spec),
+        lambda: grace_of(spec),
+    )
 
 
 def parsed_job(

@@ -20,6 +20,7 @@ from windlass.jobs.kubernetes.kinds import (
 )
 from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy, with_policies
 from windlass.jobs.kubernetes.kinds.mpijob_parts import in_its_version
+from windlass.jobs.kubernetes.kinds.parsed_gang import placement_faults
 from windlass.jobs.kubernetes.kinds.pod_group import pod_group
 from windlass.jobs.kubernetes.labels import AGENT
 from windlass.jobs.kubernetes.manifest_reader import Fault, Manifest, ManifestError, ManifestField
@@ -109,12 +110,28 @@ def read(manifest: Any, settings: Settings = _DEFAULTS) -> ParsedJob | Fault:
 
 
 def faults_of(manifest: Any) -> tuple[Fault, ...]:
-    """The faults of a manifest: all of independent fields, so that a further one may show once they are mended."""
+    """The faults of a manifest: all of independent fields, so that few show only once others are mended."""
+    faults = _faults(manifest)
+    versions = [each.api_version for each in KINDS if isinstance(manifest, dict) and each.name == manifest.get("kind")]
+    if [each.path for each in faults] == [("apiVersion",)] and len(versions) == 1:
+        faults += _faults({**manifest, "apiVersion": versions[0]})
+    return faults
+
+
+def _faults(manifest: Any) -> tuple[Fault, ...]:
     try:
         _parse(manifest, _DEFAULTS)
     except ManifestError as error:
-        return error.faults
+        return tuple(dict.fromkeys((*error.faults, *_placement_faults(manifest))))
     return ()
+
+
+def _placement_faults(manifest: Any) -> tuple[Fault, ...]:
+    """The faults that `_parse` finds only in manifests whose other fields are right."""
+    try:
+        return placement_faults(ManifestField(manifest)["spec"])
+    except ManifestError:  # a part is no mapping, and `_parse` says so
+        return ()
 
 
 def _parse(manifest: Any, settings: Settings) -> ParsedJob:

@@ -13,7 +13,7 @@ from typing import Any
 
 from windlass.jobs.kubernetes.manifest_reader import ManifestField, read_all
 from windlass.jobs.kubernetes.parsed_job import WORKER, Replicas
-from windlass.jobs.syntax.names import did_you_mean
+from windlass.jobs.syntax.names import did_you_mean, nearest
 
 RESTART_POLICIES = ("OnFailure", "Never", "Always", "ExitCode")
 MAX_REPLICAS = 100_000
@@ -49,35 +49,47 @@ class ReplicaTypes:
     """Replicas of a type where none are written, if not one."""
     default_restart_policies: Mapping[str, str] = field(default_factory=dict)
     """The restart policy of a type where none is written, if not the kind's."""
+    restart_policies: tuple[str, ...] = RESTART_POLICIES
 
 
 def replica_specs(spec: ManifestField, kind: ReplicaTypes) -> tuple[Replicas, ...]:
-    """The replicas of a job in the order of the kind's types. Raises ManifestError."""
+    """The replicas of a job in the order of the kind's types. Raises ManifestError with the faults of all of them."""
     written = spec[kind.specs]
     if not written.mapping():
         written.refuse(f"expects {' and '.join(kind.types)}, one of them at least")
-    found: dict[str, ManifestField] = {}
-    for name, entry in written.fields():
-        known = _type(name, entry, kind)
-        if known in found:
-            entry.refuse(f"is the {known} a second time; write it once")
-        found[known] = entry
-    for needed in kind.required_types:
-        if needed not in found:
-            written.refuse(f"has no {needed}; every job of this kind has one")
-    reads = [partial(_replicas, name, found[name], kind) for name in kind.types if name in found]
-    replicas: tuple[Replicas, ...] = tuple(read_all(*reads))
+    found = [(_meant_type(name, kind), entry) for name, entry in written.fields()]
+    found.sort(key=lambda each: kind.types.index(each[0]) if each[0] else len(kind.types))
+    *_, replicas = read_all(
+        *(partial(_check_type, entry, kind) for _, entry in found),
+        partial(_check_types, written, found, kind),
+        lambda: tuple(read_all(*(partial(_replicas, name, entry, kind) for name, entry in found if name))),
+    )
     if not any(each.count for each in replicas):
         written.refuse("asks for no pods at all; write replicas: 1 at least once")
-    return replicas
+    return tuple(replicas)
 
 
-def _type(name: str, entry: ManifestField, kind: ReplicaTypes) -> str:
-    same = str.lower if kind.fold_case else str
-    known = next((known for known in kind.types if same(name) == same(known)), None)
-    if known is None:
+def _meant_type(name: str, kind: ReplicaTypes) -> str:
+    """The type of a name, or the one that a misspelt name means; "" if there is none."""
+    same = next((known for known in kind.types if name.lower() == known.lower()), "")
+    return same or nearest(name, kind.types)
+
+
+def _check_type(entry: ManifestField, kind: ReplicaTypes) -> None:
+    name = str(entry.path[-1])
+    if not any(name == known or (kind.fold_case and name.lower() == known.lower()) for known in kind.types):
         entry.refuse(f"{name[:40]!r} is no replica type of this kind{did_you_mean(name, kind.types)}")
-    return known
+
+
+def _check_types(written: ManifestField, found: Sequence[tuple[str, ManifestField]], kind: ReplicaTypes) -> None:
+    """Checks that every required type is there, and each type once."""
+    names = [name for name, _ in found]
+    for number, (name, entry) in enumerate(found):
+        if name and name in names[:number]:
+            entry.refuse(f"is the {name} a second time; write it once")
+    for needed in kind.required_types:
+        if needed not in names:
+            written.refuse(f"has no {needed}; every job of this kind has one")
 
 
 def _replicas(name: str, entry: ManifestField, kind: ReplicaTypes) -> Replicas:
@@ -85,7 +97,7 @@ def _replicas(name: str, entry: ManifestField, kind: ReplicaTypes) -> Replicas:
     default = kind.default_restart_policies.get(name, kind.default_restart_policy)
     count, restart, _ = read_all(
         lambda: _count(name, entry["replicas"], kind),
-        lambda: entry["restartPolicy"].choice(RESTART_POLICIES, default),
+        lambda: entry["restartPolicy"].choice(kind.restart_policies, default),
         lambda: check_template(template, kind.port),
     )
     return Replicas(name, str(entry.path[-1]), count, restart, _with_port(template.mapping(), kind.port))
@@ -121,24 +133,32 @@ def _check_metadata(metadata: ManifestField) -> None:
 def _check_containers(containers: ManifestField, port: Port | None) -> None:
     if not containers.items():
         containers.refuse("expects one container at least, with a name and an image")
-    read_all(*(partial(_check_container, each) for each in containers.items()))
-    names = [container["name"].text() for container in containers.items()]
-    if port is not None and port.container not in names:
+    main = port.container if port else ""
+    checks = (partial(_check_container, each, main) for each in containers.items())
+    read_all(partial(_check_main, containers, port), *checks)
+
+
+def _check_main(containers: ManifestField, port: Port | None) -> None:
+    """Checks that the container that trains has the name by which the operator finds it."""
+    names = [each.value.get("name") for each in containers.items() if isinstance(each.value, dict)]
+    if port is not None and port.container not in names and all(names):  # a missing name is a fault of its own
         containers.refuse(f"no container is called {port.container!r}; call the one that trains so")
 
 
-def _check_container(container: ManifestField) -> None:
+def _check_container(container: ManifestField, main: str = "") -> None:
+    """Checks one container. `main`: name of the one that trains."""
+    of_main = f"; the one that trains is called {main!r}" if main else ""
     read_all(
-        *(partial(_check_text, container, name) for name in ("name", "image")),
+        *(partial(_check_text, container, name, hint) for name, hint in (("name", of_main), ("image", ""))),
         *(partial(_check_names, container, name) for name in ("env", "ports", "volumeMounts")),
         *(partial(_check_words, container, name) for name in ("command", "args")),
         partial(_check_ports, container),
     )
 
 
-def _check_text(container: ManifestField, name: str) -> None:
+def _check_text(container: ManifestField, name: str, hint: str) -> None:
     if not container[name].text():
-        container[name].refuse(f"expects the container's {name}")
+        container[name].refuse(f"expects the container's {name}{hint}")
 
 
 def _check_names(container: ManifestField, name: str) -> None:
@@ -204,8 +224,6 @@ def elastic_sizes(policy: ManifestField, replicas: Sequence[Replicas], field: st
     fewest, most = elastic_limits(policy)
     fewest = fewest or most or worker.count
     most = most or fewest
-    if fewest > most:
-        policy["minReplicas"].refuse(f"must be at most maxReplicas, {most}")
     return fewest, most
 
 
@@ -213,4 +231,6 @@ def elastic_limits(policy: ManifestField) -> tuple[int | None, int | None]:
     """The written minimum and maximum of an elastic policy. Raises ManifestError with the faults of both."""
     limits = (partial(policy[name].integer, 1) for name in ("minReplicas", "maxReplicas"))
     fewest, most, _ = read_all(*limits, policy["metrics"].items)
+    if fewest and most and fewest > most:
+        policy["minReplicas"].refuse(f"must be at most maxReplicas, {most}")
     return fewest, most

@@ -41,6 +41,8 @@ from windlass.launch.replica_names import replica_name
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _VARIABLES = {"torch": trainer.torch, "jax": trainer.jax, "xgboost": trainer.xgboost}
 """Variables of a trainer's pod, by framework."""
+_PROCS = ("auto", "cpu", "gpu")
+"""Words for the ranks of a pod."""
 _SSH, _HOSTS = "mpi-ssh-auth", "mpi-hostfile"
 _BACKOFF_LIMIT = 6
 """Default `backoffLimit` of batch/v1, for a job of the runtime that sets none."""
@@ -106,10 +108,18 @@ def _own_fields(manifest: ManifestField) -> None:
         partial(check_manager, spec["managedBy"], (TRAINERS_OWN,)),
         partial(seconds_as_ms, spec["activeDeadlineSeconds"]),
         partial(spec["trainer"]["numNodes"].integer, 0, MAX_REPLICAS),
+        partial(_written_procs, spec["trainer"]["numProcPerNode"]),
         spec["trainer"]["image"].text,
         spec["trainer"]["command"].text_list,
         spec["trainer"]["args"].text_list,
     )
+
+
+def _written_procs(field: ManifestField) -> str:
+    """The ranks of a pod as written: a number or a word; "" if they are absent. Raises ManifestError."""
+    if isinstance(field.value, str):
+        return field.choice(_PROCS, _PROCS[0])
+    return str(field.integer(1, 100_000) or "")
 
 
 def _policy(manifest: ManifestField, runtime: Runtime) -> RunPolicy:
@@ -169,7 +179,7 @@ def _procs(manifest: ManifestField, runtime: Runtime) -> str:
         named = next((each for each in (asked, runtime.ml_policy["numProcPerNode"]) if each.value is not None), asked)
         if not isinstance(named.value, str) and (number := named.integer(1, 100_000)) is not None:
             return str(number)
-        word = named.choice(("auto", "cpu", "gpu"), "auto")
+        word = named.choice(_PROCS, _PROCS[0])
         return str(max(1, cpus)) if word == "cpu" or (word == "auto" and not gpus) else word
     return "1"
 
