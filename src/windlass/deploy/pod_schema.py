@@ -20,7 +20,7 @@ def template_schema(container: str = "") -> Schema:
     """Schema of a template in which one container must have the given name; empty: any names."""
     containers = {**_containers(), "minItems": 1}
     if container:
-        missing = f"no container is called '{container}'; call the one that trains so"
+        missing = f"no container is called '{container}'; give the one that trains this name"
         containers = with_rules(containers, rule(f"self.exists(container, container.name == '{container}')", missing))
     spec = {
         "containers": containers,

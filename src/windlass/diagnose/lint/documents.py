@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 from windlass.diagnose.lint.environment import WrittenEnvironment, written_environment
 from windlass.diagnose.lint.findings import Hit
+from windlass.diagnose.lint.meant_names import with_meant_names
 from windlass.diagnose.lint.pod_templates import PodTemplate, pod_templates
 from windlass.diagnose.lint.values import Value
 from windlass.jobs.errors import InputError, Place
+from windlass.jobs.syntax.names import close_name
 from windlass.jobs.syntax.text import Text
 from windlass.jobs.syntax.yaml_tree import ListNode, Node, Scalar, compose
+
+if TYPE_CHECKING:
+    from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import UnknownField
 
 MAX_NODES = 2_000_000
 """Number of values in one input: the output of Helm for a whole cluster."""
@@ -41,7 +47,8 @@ _GROUPS = (
 class Document:
     """One document. `kind` is that of a manifest, or one of the names above for other files; "" if it is unknown.
 
-    A kind of a group that no rule knows has the group in its name: "Service.serving.knative.dev".
+    A misspelt kind is read as the one that it means. A kind of a group that no rule knows has the group in its name:
+    "Service.serving.knative.dev".
     """
 
     text: Text
@@ -53,6 +60,8 @@ class Document:
     """Indentation of an embedded document."""
     is_first: bool = False
     """It is the first document of its file."""
+    unknown: Sequence[UnknownField] = ()
+    """Fields that the kind lacks. `root` has the names that they mean, where that is certain."""
 
     @cached_property
     def version(self) -> str:
@@ -198,16 +207,55 @@ def _expand(text: Text, node: Node) -> Iterator[Document]:
         for item in items.node.items:
             yield from _expand(text, item)
         return
-    document = Document(text, root, _kind(root))
+    document = _document(text, node)
     yield document
     if document.kind == "ConfigMap":
         yield from _embedded(text, root["data"])
 
 
+def _document(text: Text, node: Node) -> Document:
+    root = Value(node, node.place)
+    kind, unknown = _kind(root), list["UnknownField"]()
+    if shape := _shape(root["apiVersion"].text, kind):
+        from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import unknown_below  # noqa: PLC0415
+
+        unknown = unknown_below(node, shape)
+    return Document(text, Value(with_meant_names(node, unknown), node.place), kind, unknown=unknown)
+
+
+@cache
+def _shape(version: str, kind: str) -> str:
+    """The type of a kind; under a version that is not known, the type that the kind has under all others."""
+    known = _known_shapes()
+    group = _group(version)
+    of_kind = {
+        shape for (other, name), shape in known.items() if name == kind and (not version or _group(other) == group)
+    }
+    return known.get((version, kind)) or (of_kind.pop() if len(of_kind) == 1 else "")
+
+
+def _group(version: str) -> str:
+    return version.rpartition("/")[0]
+
+
+@cache
+def _known_shapes() -> Mapping[tuple[str, str], str]:
+    from windlass.jobs.kubernetes.manifests.known_fields.types import KINDS  # noqa: PLC0415 - loads tables of fields
+
+    return KINDS
+
+
+@cache
+def _meant_kind(kind: str, group: str) -> str:
+    """The kind that a misspelt one means, else the kind itself."""
+    known = {name for version, name in _known_shapes() if _group(version) == group}
+    return kind if kind in known else close_name(kind, known) or kind
+
+
 def _kind(root: Value) -> str:
     if root["kind"] or root["apiVersion"]:
         kind, group = root["kind"].text, root["apiVersion"].text.rpartition("/")[0]
-        return f"{kind}.{group}" if kind and _is_foreign(group) else kind
+        return f"{kind}.{group}" if kind and _is_foreign(group) else _meant_kind(kind, group)
     names = set(root.fields)
     if {"components", "root", "schemaVersion"} <= names or "pipelineSpec" in names:
         return PIPELINE

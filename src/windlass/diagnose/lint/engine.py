@@ -93,8 +93,9 @@ def _rules(subject: Subject, kind: str = "") -> list[Rule]:
 
 
 def _finding(rule: Rule, source: str, hit: Hit) -> LintFinding:
+    fix = hit.fix or rule.fix
     return LintFinding(
-        source, hit.place, rule.id, rule.severity, hit.message, rule.why, rule.fix, rule.source, hit.replacement
+        source, hit.place, rule.id, rule.severity, hit.message, rule.why, fix, rule.source, hit.replacement
     )
 
 
@@ -106,8 +107,11 @@ def _of_script(text: Text) -> Iterator[LintFinding]:
 
 
 def _of_document(document: Document) -> Iterator[LintFinding]:
-    for rule, hit in _hits(document):
-        yield _finding(rule, document.text.source, document.in_file(hit))
+    hits = list(_hits(document))
+    places = {hit.place for rule, hit in hits if not rule.is_general and rule.severity is RuleSeverity.ERROR}
+    for rule, hit in hits:
+        if not (rule.is_general and hit.place in places):
+            yield _finding(rule, document.text.source, document.in_file(hit))
 
 
 def _hits(document: Document) -> Iterator[tuple[Rule, Hit]]:

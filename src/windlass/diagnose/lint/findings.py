@@ -23,6 +23,8 @@ class Hit:
     place: Place
     message: str
     replacement: str | None = None
+    fix: str = ""
+    """The fix of this fault; "" if that of its rule says it."""
 
 
 @dataclass(frozen=True, slots=True)

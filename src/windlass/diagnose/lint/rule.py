@@ -45,6 +45,8 @@ class Rule:
     """Link to the document that states the fact."""
     check: Check
     kinds: frozenset[str] = frozenset()
+    is_general: bool = False
+    """It is left out at a place at which another rule finds an error."""
 
 
 RULES: dict[str, Rule] = {}
@@ -52,14 +54,14 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(
-    severity: RuleSeverity, subject: Subject, *, fix: str, source: str, kinds: str = ""
+    severity: RuleSeverity, subject: Subject, *, fix: str, source: str, kinds: str = "", is_general: bool = False
 ) -> Callable[[Check], Check]:
     """Enters a function in the table. Its name is the rule's id, its docstring the reason; `kinds` is a word list."""
 
     def enter(check: Check) -> Check:
         name = check.__name__.replace("_", "-")
         why = " ".join((check.__doc__ or "").split())
-        RULES[name] = Rule(name, severity, subject, why, fix, source, check, frozenset(kinds.split()))
+        RULES[name] = Rule(name, severity, subject, why, fix, source, check, frozenset(kinds.split()), is_general)
         return check
 
     return enter

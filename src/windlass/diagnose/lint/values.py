@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from windlass.diagnose.lint.findings import Hit
+from windlass.diagnose.lint.message_fixes import listed
 from windlass.jobs.errors import FieldPath, Place
+from windlass.jobs.syntax.names import close_name
 from windlass.jobs.syntax.yaml_tree import ListNode, MapNode, Node, Scalar, plain
 
 
@@ -107,6 +110,10 @@ class Value:
         place = self.node.place if self.node is not None else self.place
         return Hit(place, message, replacement if is_one_line else None)
 
-    def hit_key(self, message: str, replacement: str) -> Hit:
+    def hit_word(self, message: str, words: Sequence[str]) -> Hit:
+        """A fault of a word that is none of some; the one that it misspells replaces it."""
+        return replace(self.hit_value(message, close_name(self.text, words) or None), fix=f"Write {listed(words)}.")
+
+    def hit_key(self, message: str, replacement: str | None) -> Hit:
         """A fault of the key, and the key to write instead."""
         return Hit(self.place, message, replacement)

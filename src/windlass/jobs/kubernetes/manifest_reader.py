@@ -24,6 +24,8 @@ class Fault:
     message: str
     reason: str = ""
     """Reason for a condition, as a runtime's fault has it (`train_runtimes`); "" for a fault of the manifest itself."""
+    choices: tuple[str, ...] = ()
+    """The words of which one is expected."""
 
     def __str__(self) -> str:
         """In one line: "spec.runPolicy.backoffLimit: expects …"."""
@@ -83,9 +85,9 @@ class ManifestField:
         inner = value.get(name) if isinstance(value, dict) else self.mapping().get(name)
         return ManifestField(inner, (*self.path, name))
 
-    def refuse(self, message: str) -> NoReturn:
-        """Raises ManifestError."""
-        raise ManifestError(Fault(self.path, message))
+    def refuse(self, message: str, choices: tuple[str, ...] = ()) -> NoReturn:
+        """Raises ManifestError. `choices`: the words of which one is expected."""
+        raise ManifestError(Fault(self.path, message, choices=choices))
 
     def mapping(self) -> dict[str, Any]:
         """A mapping; empty if absent."""
@@ -131,7 +133,7 @@ class ManifestField:
         """One of some words; an empty text counts as absent."""
         word = self.text() or default
         if word not in values:
-            self.refuse(f"expects {' or '.join(values)}, not {_shown(word)}")
+            self.refuse(f"expects {' or '.join(values)}, not {_shown(word)}", values)
         return word
 
     def integer(self, least: int = 0, most: int = MAX_INT32) -> int | None:

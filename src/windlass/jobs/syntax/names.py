@@ -33,6 +33,10 @@ KUBERNETES_LABEL = rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_QUALIFIED}"
 KUBERNETES_LABEL_VALUE = rf"({_QUALIFIED})?"
 
 
+_LETTERS, _SHORT = 2, 5
+"""`close_name`: letters in which a name may differ, and letters of a short word."""
+
+
 def is_name(pattern: str, text: str) -> bool:
     """Tells whether the whole text is a name of this pattern."""
     return re.fullmatch(pattern, text) is not None
@@ -54,6 +58,40 @@ def nearest(word: str, known: Iterable[str]) -> str:
     plain = {name.lower().replace("-", "_"): name for name in known}
     close = difflib.get_close_matches(word[:64].lower().replace("-", "_"), plain, n=1, cutoff=0.6)
     return plain[close[0]] if close else ""
+
+
+def close_name(word: str, known: Iterable[str]) -> str:
+    """The only known name that a word misspells; "" if there is none, or more than one.
+
+    Such a name differs in case, dashes and underscores alone, or in at most two letters (one of a short word).
+    """
+    folded = _folded(word[:64])
+    names = {name: _folded(name) for name in known}
+    same = [name for name, plain in names.items() if plain == folded]
+    most = _LETTERS if len(folded) > _SHORT else 1
+    near = same or [name for name, plain in names.items() if edit_distance(folded, plain, most) <= most]
+    return near[0] if len(near) == 1 else ""
+
+
+def edit_distance(one: str, other: str, most: int) -> int:
+    """Letters that are missing, added, changed or swapped with the next one; `most` + 1 if there are more.
+
+    Optimal string alignment: https://en.wikipedia.org/wiki/Damerau%E2%80%93Levenshtein_distance
+    """
+    if abs(len(one) - len(other)) > most:
+        return most + 1
+    before, row = list[int](), list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        before, last, row = row, before, [i]
+        for j, each in enumerate(other, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != each))
+            is_swap = i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == each
+            row.append(min(cost, last[j - 2] + 1) if is_swap else cost)
+    return min(row[-1], most + 1)
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -355,7 +355,6 @@ def test_the_faults_of_a_replica_spec_and_its_template_are_reported_together():
         "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].image",
         "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].ports[0].containerPort",
         "spec.pytorchReplicaSpecs.Worker.template.spec.schedulerName",
-        "spec.pytorchReplicaSpecs.Worker.template.metadata.labels.a",
         "spec.pytorchReplicaSpecs.Worker.restartPolicy",
     ]
 
@@ -394,7 +393,6 @@ def test_the_faults_of_a_run_policy_are_reported_with_those_of_the_rest_of_the_j
         "elasticPolicy": {"minReplicas": 0, "maxReplicas": "all", "rdzvPort": 70_000, "maxRestarts": -1},
     }
     assert invalid_fields(document) == [
-        "metadata.name",
         "spec.pytorchReplicaSpecs.Worker.replicas",
         *RUN_POLICY_FIELDS,
         "spec.nprocPerNode",

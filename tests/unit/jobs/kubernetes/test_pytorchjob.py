@@ -342,7 +342,7 @@ FAULTS = [
         "pytorchReplicaSpecs: {Worker: {template: {spec: {containers: [{name: main, image: a}]}}}}",
         (
             "spec.pytorchReplicaSpecs.Worker.template.spec.containers: "
-            "no container is called 'pytorch'; call the one that trains so"
+            "no container is called 'pytorch'; give the one that trains this name"
         ),
     ),
     (

@@ -64,7 +64,7 @@ def command_no_list(container: Container) -> Iterator[Hit]:
     """Command and arguments are lists of words: the API server refuses a text."""
     for name in ("command", "args"):
         if (value := container.value[name]) and not value.is_list:
-            yield value.hit(f"{name} is no list")
+            yield value.hit_value(f"{name} is no list")
 
 
 @rule(RuleSeverity.ERROR, Subject.CONTAINER, fix="Write the word in quotes.", source=_COMMAND)

@@ -5,13 +5,23 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from windlass.diagnose.lint.documents import CLUSTER_FILE, JOB_FILE, Document, Documents
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
+from windlass.diagnose.lint.meant_names import meant_path
+from windlass.diagnose.lint.message_fixes import fix_of
 from windlass.diagnose.lint.pod_templates import SELECTOR_KINDS
 from windlass.diagnose.lint.rule import Subject, rule
-from windlass.jobs.errors import InputError, Place
+from windlass.diagnose.lint.values import Value
+from windlass.jobs.errors import FieldPath, InputError, Place
+from windlass.jobs.syntax.names import close_name
+
+if TYPE_CHECKING:
+    from windlass.jobs.kubernetes.manifest_reader import Fault
+    from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import UnknownField
 
 _K8S = "https://kubernetes.io/docs"
 _KINDS_OF_JOBS = "PyTorchJob TFJob JAXJob XGBoostJob PaddleJob MPIJob TrainJob TrainingJob"
@@ -65,6 +75,11 @@ _SERVED: Mapping[str, str] = MappingProxyType(
 """Kind → its API version."""
 _OF_SEVERAL_GROUPS = frozenset({"Job", "MPIJob"})
 """Kinds of which API servers may know several versions with other fields."""
+_OF_FIXED_FIELDS = frozenset(
+    f"{_KINDS_OF_JOBS} TrainingRuntime ClusterTrainingRuntime JobSet Job CronJob ConfigMap Secret Service "
+    "ServiceAccount PersistentVolumeClaim Pod".split()
+)
+"""Kinds of which an unknown field is a fault; of others a later version may have it, if it is like no known one."""
 _VERSION = re.compile(r"([a-z0-9.-]+/)?v[0-9]+((alpha|beta)[0-9]+)?")
 _SAME_FIELDS = frozenset({"CronJob", "CSIDriver", "PriorityClass", "ClusterRole", "ClusterRoleBinding"})
 """Kinds whose fields are the same in both versions."""
@@ -93,42 +108,60 @@ def unknown_ignore(subject: object) -> Iterator[Hit]:
     Subject.DOCUMENT,
     fix="Correct the name, or move the field to where it belongs.",
     source=f"{_K8S}/reference/using-api/api-concepts/#field-validation",
-    kinds=f"{_KINDS_OF_JOBS} TrainingRuntime ClusterTrainingRuntime JobSet Job CronJob ConfigMap Secret Service "
-    "ServiceAccount PersistentVolumeClaim Pod",
 )
 def unknown_field(document: Document) -> Iterator[Hit]:
     """An API server drops a field that the kind lacks, so the setting has no effect; strict validation refuses it."""
-    from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import unknown_fields  # noqa: PLC0415
+    for each in document.unknown:
+        is_directive = str(each.path[-1]).startswith("$")  # of a strategic merge patch
+        is_maybe_newer = document.kind not in _OF_FIXED_FIELDS and not each.meant
+        if not is_directive and not is_maybe_newer:
+            yield Hit(each.place, str(each), each.near or None, _fix_of_unknown(each))
 
-    assert document.root.node is not None  # noqa: S101 - a document has a node
-    for each in unknown_fields(document.root.node):
-        if str(each.path[-1]).startswith("$"):  # a directive of a strategic merge patch
-            continue
-        replacement = str(each.meant[-1]) if each.meant and each.meant[:-1] == each.path[:-1] else None
-        yield Hit(each.place, str(each), replacement)
+
+def _fix_of_unknown(each: UnknownField) -> str:
+    from windlass.jobs.kubernetes.manifest_reader import format_path  # noqa: PLC0415 - loads readers of jobs
+
+    if not each.meant:
+        return "Remove the field."
+    if each.meant[:-1] == each.path[:-1]:
+        return f"Write {each.meant[-1]}."
+    return f"Write it as {format_path(each.meant)}."
 
 
 @rule(
     RuleSeverity.ERROR,
     Subject.DOCUMENT,
-    fix="Correct the field as the message says.",
+    fix="Write the value that the message names.",
     source="https://www.kubeflow.org/docs/components/trainer/",
     kinds=_KINDS_OF_JOBS,
+    is_general=True,
 )
 def invalid_job(document: Document) -> Iterator[Hit]:
     """The operator of this kind refuses the job, or fails it before it has pods."""
     from windlass.jobs.kubernetes.kinds.registry import faults_of  # noqa: PLC0415 - loads every kind
-    from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import unknown_fields  # noqa: PLC0415
     from windlass.jobs.kubernetes.train_runtimes import NOT_FOUND  # noqa: PLC0415
 
-    if (document.version, document.kind) in _REMOVED or not document.version:
-        return
-    assert document.root.node is not None  # noqa: S101 - a document has a node
-    unknown = [each.path for each in unknown_fields(document.root.node)]
-    for fault in faults_of(document.root.plain):
-        is_word = fault.path[-2:-1] in (("command",), ("args",))  # `command-word-no-text` finds and mends it
-        if fault.reason != NOT_FOUND and fault.path not in unknown and not (is_word and "containers" in fault.path):
-            yield document.root.below(fault.path).hit(str(fault))
+    explained = _explained(document)
+    for fault in faults_of({**document.root.plain, "kind": document.kind}):
+        if fault.reason != NOT_FOUND and fault.path not in explained:
+            yield _hit_of(fault, document.root)
+
+
+def _explained(document: Document) -> list[FieldPath]:
+    """Fields whose faults other rules report: unknown ones, those that they mean, and a missing version."""
+    unknown = [each for each in document.unknown if not each.near]
+    missing = [each.meant for each in unknown if each.meant and document.root.below(each.meant).name != each.meant[-1]]
+    written = [meant_path(each.path, document.unknown) for each in unknown]
+    return [*written, *missing, *([] if document.version else [("apiVersion",)])]
+
+
+def _hit_of(fault: Fault, root: Value) -> Hit:
+    """A fault of a manifest, at the value that is wrong; at its name, if that is none of some words."""
+    found = root.below(fault.path)
+    is_value = found.is_scalar and found.name == fault.path[-1]
+    near = close_name(found.text if is_value else found.name, fault.choices) or None
+    hit = found.hit_value(str(fault), near) if is_value else found.hit_key(str(fault), near)
+    return replace(hit, fix=fix_of(fault.message, fault.choices))
 
 
 @rule(
@@ -178,7 +211,7 @@ def invalid_windlass_object(document: Document) -> Iterator[Hit]:
     reader = Reader(document.text)
     reader.table(document.spec.node, table, (), f"the spec of a {document.kind}")
     for problem in reader.problems:
-        yield Hit(problem.place or document.spec.place, problem.message)
+        yield Hit(problem.place or document.spec.place, problem.message, fix=fix_of(problem.message))
 
 
 @rule(
@@ -233,6 +266,20 @@ def kind_missing(documents: Documents) -> Iterator[tuple[Document, Hit]]:
 
 @rule(
     RuleSeverity.ERROR,
+    Subject.DOCUMENT,
+    fix="Write the kind that the message names.",
+    source=f"{_K8S}/concepts/overview/working-with-objects/#required-fields",
+)
+def kind_misspelt(document: Document) -> Iterator[Hit]:
+    """The API server compares kinds letter by letter, and finds none of this name."""
+    kind = document.root["kind"]
+    if kind.text and document.version and kind.text != document.kind.partition(".")[0]:
+        message = f"{document.version[:60]} has no kind {kind.text[:60]!r}; write {document.kind}"
+        yield kind.hit_value(message, document.kind)
+
+
+@rule(
+    RuleSeverity.ERROR,
     Subject.INPUT,
     fix="Rename one of the two, or remove it.",
     source=f"{_K8S}/concepts/overview/working-with-objects/names/",
@@ -261,4 +308,4 @@ def _hits_of(read: Callable[[], object]) -> Iterator[Hit]:
         read()
     except InputError as error:
         for problem in error.problems:
-            yield Hit(problem.place or Place(1, 1), problem.message)
+            yield Hit(problem.place or Place(1, 1), problem.message, fix=fix_of(problem.message))

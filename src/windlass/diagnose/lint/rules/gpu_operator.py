@@ -44,7 +44,7 @@ def cluster_policy_mig_strategy(document: Document) -> Iterator[Hit]:
     """The operator knows the strategies none, single and mixed; the API server refuses another one."""
     strategy = document.spec.at("mig", "strategy")
     if strategy and strategy.text not in _VALUES["migStrategy"]:
-        yield strategy.hit_value(f"{strategy.text[:40]!r} is no strategy")
+        yield strategy.hit_word(f"mig.strategy: {strategy.text[:40]!r} is no strategy", _VALUES["migStrategy"])
 
 
 @rule(
@@ -139,7 +139,7 @@ def device_plugin_flag_value(document: Document) -> Iterator[Hit]:
         value = flags[name] or flags["plugin"][name]
         for each in value.items or [value]:
             if each and each.text not in known:
-                yield each.hit_value(f"{name}: {each.text[:40]!r} is none of {', '.join(known)}")
+                yield each.hit_word(f"{name}: {each.text[:40]!r} is none of {', '.join(known)}", known)
 
 
 @rule(

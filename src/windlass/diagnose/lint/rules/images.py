@@ -15,6 +15,7 @@ _IMAGE = re.compile(
     r"[a-zA-Z0-9][-a-zA-Z0-9.]*(:[0-9]+)?(/[-a-z0-9._]+)+(:[\w][-\w.]{0,127})?(@[a-z0-9+._-]+:[0-9a-fA-F]+)?"
     r"|[a-z0-9][-a-z0-9._]*(:[\w][-\w.]{0,127})?(@[a-z0-9+._-]+:[0-9a-fA-F]+)?"
 )
+_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _CUDA_IMAGE = re.compile(r"(?:docker\.io/)?nvidia/cuda[:@]|nvcr\.io/nvidia/(?:cuda|pytorch|tensorflow|nemo|jax)[:@]")
 _DEVICE = re.compile(r"(?:nvidia|amd|gpu\.intel|habana|aws\.amazon|google)\.\w+/|volcano\.sh/|.*gpu")
 
@@ -70,10 +71,9 @@ def _is_placeholder(text: str) -> bool:
 )
 def image_pull_policy_unknown(container: Container) -> Iterator[Hit]:
     """The API server refuses another policy; the words are case-sensitive."""
-    policy, known = container.value["imagePullPolicy"], {"always": "Always", "ifnotpresent": "IfNotPresent"}
-    if policy and policy.text not in ("Always", "IfNotPresent", "Never") and "$" not in policy.text:
-        meant = {**known, "never": "Never"}.get(policy.text.lower())
-        yield policy.hit_value(f"{policy.text[:40]!r} is no policy", meant)
+    policy = container.value["imagePullPolicy"]
+    if policy and policy.text not in _PULL_POLICIES and "$" not in policy.text:
+        yield policy.hit_word(f"imagePullPolicy: {policy.text[:40]!r} is no policy", _PULL_POLICIES)
 
 
 @rule(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
@@ -30,6 +31,7 @@ _NODE_LABELS: Mapping[str, str] = MappingProxyType(
 _LOADERS = re.compile(r"\s--(?:num|data|dataloader|loader)[-_](?:num[-_])?workers[= ]([1-9][0-9]{0,3})(?=\s|$)")
 _MASTER = "node-role.kubernetes.io/master"
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 @rule(
@@ -43,9 +45,7 @@ def restart_policy_unknown(pod: PodTemplate) -> Iterator[Hit]:
     policy = pod.spec["restartPolicy"]
     if _is_known_policy(policy) or pod.kind in REPLICA_KINDS or "$" in policy.text:  # these operators overwrite it
         return
-    meant = [each for each in _RESTART_POLICIES if each.lower() == policy.text.lower()]
-    hint = f"; write {meant[0]}" if meant else ""
-    yield policy.hit_value(f"{policy.text[:40]!r} is no restartPolicy{hint}", meant[0] if meant else None)
+    yield policy.hit_word(f"restartPolicy: {policy.text[:40]!r} is no policy", _RESTART_POLICIES)
 
 
 def _is_known_policy(policy: Value) -> bool:
@@ -129,10 +129,13 @@ def container_name_malformed(pod: PodTemplate) -> Iterator[Hit]:
     seen = set[str]()
     for container in pod.all_containers if pod.kind != "TrainJob" else ():
         name = container.value["name"]
+        if not name and pod.kind in REPLICA_KINDS:  # invalid-job reports it
+            continue
         if not name or (not _NAME.fullmatch(name.text) and "$" not in name.text):
             yield name.hit_value(f"{name.text[:70]!r} is no name of a container")
         elif name.text in seen:
-            yield name.hit_value(f"two containers are called {name.text[:60]!r}")
+            hit = name.hit_value(f"two containers are called {name.text[:60]!r}")
+            yield replace(hit, fix="Give each container of the pod a name of its own.")
         seen.add(name.text)
 
 
@@ -171,19 +174,23 @@ def _selecting_keys(pod: PodTemplate) -> Iterator[Value]:
         yield from (key for key in tolerated if key.text == _MASTER)
 
 
-@rule(RuleSeverity.ERROR, Subject.POD, fix="Correct the toleration as the message says.", source=_TAINTS)
+@rule(RuleSeverity.ERROR, Subject.POD, fix="Write Equal with a key and a value, or Exists.", source=_TAINTS)
 def toleration_malformed(pod: PodTemplate) -> Iterator[Hit]:
     """The API server refuses a toleration whose parts contradict each other."""
     for each in pod.spec["tolerations"].items:
         operator, value = each["operator"].text, each["value"]
         if operator == "Exists" and value.text:
-            yield value.hit("operator Exists takes no value")
+            yield replace(value.hit("operator Exists takes no value"), fix="Remove the value, or write Equal.")
         elif operator not in ("", "Equal", "Exists", "Lt", "Gt"):
-            yield each["operator"].hit_value(f"{operator[:40]!r} is no operator; write Exists or Equal")
+            yield each["operator"].hit_word(f"operator: {operator[:40]!r} is none of a toleration", ("Exists", "Equal"))
+        elif each["effect"].text not in ("", *_EFFECTS):
+            yield each["effect"].hit_word(f"effect: {each['effect'].text[:40]!r} is none of a taint", _EFFECTS)
         elif operator != "Exists" and not each["key"].text:
-            yield each.hit("a toleration without a key needs operator Exists")
+            yield replace(each.hit("a toleration without a key has operator Equal"), fix="Write operator: Exists.")
         elif each["tolerationSeconds"] and each["effect"].text != "NoExecute":
-            yield each["tolerationSeconds"].hit("tolerationSeconds needs effect NoExecute")
+            seconds, effect = each["tolerationSeconds"], each["effect"].text or "not written"
+            fix = "Write effect: NoExecute, or remove tolerationSeconds."
+            yield replace(seconds.hit(f"tolerationSeconds: {seconds.text[:20]} while effect is {effect}"), fix=fix)
 
 
 @rule(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from windlass.diagnose.lint.documents import Document
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
@@ -221,8 +222,9 @@ def access_mode_unknown(document: Document) -> Iterator[Hit]:
     """The API server refuses an access mode that it does not know."""
     for mode in document.spec["accessModes"].items:
         if mode.text not in _MODES and "$" not in mode.text:
-            meant = {"RWO": _MODES[0], "ROX": _MODES[1], "RWX": _MODES[2], "RWOP": _MODES[3]}.get(mode.text)
-            yield mode.hit_value(f"{mode.text[:40]!r} is no access mode", meant)
+            short = {"RWO": _MODES[0], "ROX": _MODES[1], "RWX": _MODES[2], "RWOP": _MODES[3]}.get(mode.text)
+            hit = mode.hit_word(f"accessModes: {mode.text[:40]!r} is no access mode", _MODES)
+            yield replace(hit, replacement=short) if short else hit
 
 
 @rule(

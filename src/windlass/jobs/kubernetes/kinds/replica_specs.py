@@ -78,7 +78,7 @@ def _meant_type(name: str, kind: ReplicaTypes) -> str:
 def _check_type(entry: ManifestField, kind: ReplicaTypes) -> None:
     name = str(entry.path[-1])
     if not any(name == known or (kind.fold_case and name.lower() == known.lower()) for known in kind.types):
-        entry.refuse(f"{name[:40]!r} is no replica type of this kind{did_you_mean(name, kind.types)}")
+        entry.refuse(f"{name[:40]!r} is no replica type of this kind{did_you_mean(name, kind.types)}", kind.types)
 
 
 def _check_types(written: ManifestField, found: Sequence[tuple[str, ManifestField]], kind: ReplicaTypes) -> None:
@@ -142,7 +142,7 @@ def _check_main(containers: ManifestField, port: Port | None) -> None:
     """Checks that the container that trains has the name by which the operator finds it."""
     names = [each.value.get("name") for each in containers.items() if isinstance(each.value, dict)]
     if port is not None and port.container not in names and all(names):  # a missing name is a fault of its own
-        containers.refuse(f"no container is called {port.container!r}; call the one that trains so")
+        containers.refuse(f"no container is called {port.container!r}; give the one that trains this name")
 
 
 def _check_container(container: ManifestField, main: str = "") -> None:

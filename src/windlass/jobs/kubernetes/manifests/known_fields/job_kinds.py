@@ -14,55 +14,56 @@ Fields: TypeAlias = Mapping[str, str]
 """See `types.FieldType`."""
 
 
-def _of(plain: str, **more: str) -> Fields:
+def fields_of(plain: str, **more: str) -> Fields:
     """Fields that hold nothing to look into, and others."""
     return {**dict.fromkeys(plain.split(), ""), **more}
 
 
-def _kind(spec: str) -> Fields:
-    return _of("apiVersion kind status", metadata="ObjectMeta", spec=spec)
+def kind_of(spec: str) -> Fields:
+    """The fields of an object whose spec has a type."""
+    return fields_of("apiVersion kind status", metadata="ObjectMeta", spec=spec)
 
 
 def _job(specs: str, plain: str = "", **more: str) -> Fields:
     """The spec of a kind of the training operator, which calls its replica specs so."""
-    return _of(plain, runPolicy="RunPolicy", **{specs: "{ReplicaSpec}"}, **more)
+    return fields_of(plain, runPolicy="RunPolicy", **{specs: "{ReplicaSpec}"}, **more)
 
 
 _OPERATORS: Mapping[str, Fields] = {
-    "PyTorchJob": _kind("PyTorchJobSpec"),
+    "PyTorchJob": kind_of("PyTorchJobSpec"),
     "PyTorchJobSpec": _job("pytorchReplicaSpecs", "nprocPerNode", elasticPolicy="PyTorchElasticPolicy"),
-    "PyTorchElasticPolicy": _of(
+    "PyTorchElasticPolicy": fields_of(
         "minReplicas maxReplicas maxRestarts rdzvBackend rdzvPort rdzvHost rdzvId standalone nProcPerNode",
         rdzvConf="[RdzvConf]",
         metrics="[MetricSpec]",
     ),
-    "RdzvConf": _of("key value"),
-    "TFJob": _kind("TFJobSpec"),
+    "RdzvConf": fields_of("key value"),
+    "TFJob": kind_of("TFJobSpec"),
     "TFJobSpec": _job("tfReplicaSpecs", "successPolicy enableDynamicWorker"),
-    "JAXJob": _kind("JAXJobSpec"),
+    "JAXJob": kind_of("JAXJobSpec"),
     "JAXJobSpec": _job("jaxReplicaSpecs"),
-    "XGBoostJob": _kind("XGBoostJobSpec"),
+    "XGBoostJob": kind_of("XGBoostJobSpec"),
     "XGBoostJobSpec": _job("xgbReplicaSpecs"),
-    "PaddleJob": _kind("PaddleJobSpec"),
+    "PaddleJob": kind_of("PaddleJobSpec"),
     "PaddleJobSpec": _job("paddleReplicaSpecs", elasticPolicy="PaddleElasticPolicy"),
-    "PaddleElasticPolicy": _of("minReplicas maxReplicas maxRestarts", metrics="[MetricSpec]"),
-    "MPIJob": _kind("MPIJobSpec"),
+    "PaddleElasticPolicy": fields_of("minReplicas maxReplicas maxRestarts", metrics="[MetricSpec]"),
+    "MPIJob": kind_of("MPIJobSpec"),
     "MPIJobSpec": _job(
         "mpiReplicaSpecs",
         "dialect slotsPerWorker cleanPodPolicy mainContainer runLauncherAsWorker sshAuthMountPath "
         "launcherCreationPolicy mpiImplementation",
     ),
-    "RunPolicy": _of(
+    "RunPolicy": fields_of(
         "cleanPodPolicy ttlSecondsAfterFinished activeDeadlineSeconds backoffLimit suspend managedBy restartMode",
         schedulingPolicy="SchedulingPolicy",
     ),
-    "SchedulingPolicy": _of("minAvailable queue priorityClass minResources scheduleTimeoutSeconds"),
-    "ReplicaSpec": _of("replicas restartPolicy", template="PodTemplateSpec"),
+    "SchedulingPolicy": fields_of("minAvailable queue priorityClass minResources scheduleTimeoutSeconds"),
+    "ReplicaSpec": fields_of("replicas restartPolicy", template="PodTemplateSpec"),
 }
 
 _TRAINER: Mapping[str, Fields] = {
-    "TrainJob": _kind("TrainJobSpec"),
-    "TrainJobSpec": _of(
+    "TrainJob": kind_of("TrainJobSpec"),
+    "TrainJobSpec": fields_of(
         "labels annotations activeDeadlineSeconds suspend managedBy",
         runtimeRef="RuntimeRef",
         initializer="Initializer",
@@ -71,14 +72,14 @@ _TRAINER: Mapping[str, Fields] = {
         podTemplateOverrides="[PodTemplateOverride]",
         runtimePatches="[RuntimePatch]",
     ),
-    "RuntimeRef": _of("name apiGroup kind"),
+    "RuntimeRef": fields_of("name apiGroup kind"),
     "Initializer": {"dataset": "Initialized", "model": "Initialized"},
-    "Initialized": _of("storageUri", env="[EnvVar]", secretRef="LocalObjectReference"),
-    "Trainer": _of(
+    "Initialized": fields_of("storageUri", env="[EnvVar]", secretRef="LocalObjectReference"),
+    "Trainer": fields_of(
         "image command args numNodes numProcPerNode", env="[EnvVar]", resourcesPerNode="ResourceRequirements"
     ),
-    "TargetJob": _of("name"),
-    "PodSpecOverride": _of(
+    "TargetJob": fields_of("name"),
+    "PodSpecOverride": fields_of(
         "serviceAccountName nodeSelector",
         targetJobs="[TargetJob]",
         affinity="Affinity",
@@ -90,11 +91,11 @@ _TRAINER: Mapping[str, Fields] = {
         imagePullSecrets="[LocalObjectReference]",
     ),
     "PodTemplateOverride": {"targetJobs": "[TargetJob]", "metadata": "ObjectMeta", "spec": "PodSpec"},
-    "RuntimePatch": _of("manager time", trainingRuntimeSpec="TrainingRuntimePatch"),
+    "RuntimePatch": fields_of("manager time", trainingRuntimeSpec="TrainingRuntimePatch"),
     "TrainingRuntimePatch": {"template": "JobSetTemplate"},
-    "TrainingRuntime": _kind("TrainingRuntimeSpec"),
+    "TrainingRuntime": kind_of("TrainingRuntimeSpec"),
     "TrainingRuntimeSpec": {"mlPolicy": "MLPolicy", "podGroupPolicy": "PodGroupPolicy", "template": "JobSetTemplate"},
-    "MLPolicy": _of(
+    "MLPolicy": fields_of(
         "numNodes",
         torch="TorchPolicy",
         mpi="MPIPolicy",
@@ -102,22 +103,22 @@ _TRAINER: Mapping[str, Fields] = {
         jax="JAXPolicy",
         xgboost="XGBoostPolicy",
     ),
-    "TorchPolicy": _of("numProcPerNode", elasticPolicy="TorchElasticPolicy"),
-    "TorchElasticPolicy": _of("maxRestarts minNodes maxNodes", metrics="[MetricSpec]"),
-    "MPIPolicy": _of("numProcPerNode mpiImplementation sshAuthMountPath runLauncherAsNode"),
-    "FluxPolicy": _of("numProcPerNode"),
+    "TorchPolicy": fields_of("numProcPerNode", elasticPolicy="TorchElasticPolicy"),
+    "TorchElasticPolicy": fields_of("maxRestarts minNodes maxNodes", metrics="[MetricSpec]"),
+    "MPIPolicy": fields_of("numProcPerNode mpiImplementation sshAuthMountPath runLauncherAsNode"),
+    "FluxPolicy": fields_of("numProcPerNode"),
     "JAXPolicy": {},
     "XGBoostPolicy": {},
     "PodGroupPolicy": {"coscheduling": "CoschedulingPolicy", "volcano": "VolcanoPolicy"},
-    "CoschedulingPolicy": _of("scheduleTimeoutSeconds"),
+    "CoschedulingPolicy": fields_of("scheduleTimeoutSeconds"),
     "VolcanoPolicy": {"networkTopology": "VolcanoTopology"},
-    "VolcanoTopology": _of("mode highestTierAllowed highestTierName"),
+    "VolcanoTopology": fields_of("mode highestTierAllowed highestTierName"),
     "JobSetTemplate": {"metadata": "ObjectMeta", "spec": "JobSetSpec"},
 }
 
 _JOB_SET: Mapping[str, Fields] = {
-    "JobSet": _kind("JobSetSpec"),
-    "JobSetSpec": _of(
+    "JobSet": kind_of("JobSetSpec"),
+    "JobSetSpec": fields_of(
         "suspend managedBy ttlSecondsAfterFinished",
         replicatedJobs="[ReplicatedJob]",
         network="JobSetNetwork",
@@ -127,16 +128,16 @@ _JOB_SET: Mapping[str, Fields] = {
         coordinator="JobSetCoordinator",
         volumeClaimPolicies="[VolumeClaimPolicy]",
     ),
-    "ReplicatedJob": _of("name groupName replicas", template="JobTemplateSpec", dependsOn="[JobSetDependency]"),
-    "JobSetDependency": _of("name status"),
-    "JobSetNetwork": _of("enableDNSHostnames subdomain publishNotReadyAddresses"),
-    "JobSetSuccessPolicy": _of("operator targetReplicatedJobs"),
-    "JobSetFailurePolicy": _of("maxRestarts restartStrategy", rules="[JobSetFailureRule]"),
-    "JobSetFailureRule": _of("name action onJobFailureReasons onJobFailureMessagePatterns targetReplicatedJobs"),
-    "JobSetStartupPolicy": _of("startupPolicyOrder"),
-    "JobSetCoordinator": _of("replicatedJob jobIndex podIndex"),
+    "ReplicatedJob": fields_of("name groupName replicas", template="JobTemplateSpec", dependsOn="[JobSetDependency]"),
+    "JobSetDependency": fields_of("name status"),
+    "JobSetNetwork": fields_of("enableDNSHostnames subdomain publishNotReadyAddresses"),
+    "JobSetSuccessPolicy": fields_of("operator targetReplicatedJobs"),
+    "JobSetFailurePolicy": fields_of("maxRestarts restartStrategy", rules="[JobSetFailureRule]"),
+    "JobSetFailureRule": fields_of("name action onJobFailureReasons onJobFailureMessagePatterns targetReplicatedJobs"),
+    "JobSetStartupPolicy": fields_of("startupPolicyOrder"),
+    "JobSetCoordinator": fields_of("replicatedJob jobIndex podIndex"),
     "VolumeClaimPolicy": {"templates": "[PersistentVolumeClaim]", "retentionPolicy": "VolumeRetentionPolicy"},
-    "VolumeRetentionPolicy": _of("whenDeleted"),
+    "VolumeRetentionPolicy": fields_of("whenDeleted"),
 }
 
 JOB_TYPES: Mapping[str, Fields] = {**_OPERATORS, **_TRAINER, **_JOB_SET}

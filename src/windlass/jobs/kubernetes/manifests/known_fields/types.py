@@ -11,6 +11,7 @@ from typing import Any
 
 from windlass.jobs.description.fields import JOB
 from windlass.jobs.kubernetes.manifests.known_fields.job_kinds import JOB_TYPES
+from windlass.jobs.kubernetes.manifests.known_fields.workload_kinds import WORKLOAD_KINDS, WORKLOAD_TYPES
 from windlass.jobs.syntax.field import Field, Shape, Table
 
 _FILE = Path(__file__).with_name("api_types.json")
@@ -30,6 +31,7 @@ KINDS: Mapping[tuple[str, str], str] = {
     ("batch/v1", "Job"): "Job",
     ("batch/v1", "CronJob"): "CronJob",
     **{("v1", kind): kind for kind in _BESIDE},
+    **WORKLOAD_KINDS,
 }
 """The type of each checked kind, by API version and name. Objects of other kinds are not checked."""
 
@@ -48,7 +50,7 @@ class FieldType:
 @functools.cache
 def known_types() -> Mapping[str, FieldType]:
     """Every type by its name."""
-    fields = {**_of_kubernetes()["types"], **JOB_TYPES}
+    fields = {**_of_kubernetes()["types"], **JOB_TYPES, **WORKLOAD_TYPES}
     return {**{name: FieldType(each) for name, each in fields.items()}, **_training_job()}
 
 

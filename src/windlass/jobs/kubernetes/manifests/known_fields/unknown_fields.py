@@ -6,15 +6,17 @@ Only names are checked. A list in the place of a mapping, or the reverse, is lef
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple, TypeAlias
 
 from windlass.jobs.errors import FieldPath, Place
 from windlass.jobs.kubernetes.manifest_reader import format_path
 from windlass.jobs.kubernetes.manifests.known_fields.types import KINDS, FieldType, known_types
-from windlass.jobs.syntax.names import did_you_mean, nearest
+from windlass.jobs.syntax.names import close_name, did_you_mean, nearest
 from windlass.jobs.syntax.yaml_tree import ListNode, MapNode, Node, Scalar
 
+_LONG = 10
+"""Characters of a name that may stand for a longer one, of which it is a part."""
 _SHOWN = 40
 """Characters of an odd name that an error shows."""
 _PARTS = ("spec", "template", "metadata", "runPolicy", "schedulingPolicy", "trainer", "resources", "securityContext")
@@ -30,6 +32,8 @@ class UnknownField(NamedTuple):
     meant: FieldPath
     """Path of the suggested field; empty without a suggestion."""
     message: str
+    near: str = ""
+    """The only name of the same mapping that this one misspells, unless the mapping has it already."""
 
     def explains(self, fault: FieldPath) -> bool:
         """Tells whether this field explains that another one is invalid or missing."""
@@ -76,9 +80,16 @@ def _of_type(node: MapNode, of: FieldType, path: FieldPath, around: _Around) -> 
             yield from _below(value, of.fields[key.text], (*path, key.text), (*around, (path, of)))
         else:
             meant, hint = _meant(key.text, path, of, around)
-            yield UnknownField((*path, key.text), key.place, meant, f"unknown field{hint}")
+            near = _near(key.text, of.fields.keys() - {each.text for each, _ in node.entries})
+            yield UnknownField((*path, key.text), key.place, meant, f"unknown field{hint}", near)
             if meant[:-1] == path and meant:  # its content is checked as if the name were right
                 yield from _below(value, of.fields[str(meant[-1])], (*path, key.text), (*around, (path, of)))
+
+
+def _near(name: str, known: Collection[str]) -> str:
+    """The only name that one misspells: `replicaSpec` is the end of `pytorchReplicaSpecs` alone."""
+    longer = [each for each in known if name.lower() in each.lower()] if len(name) >= _LONG else []
+    return close_name(name, known) or (longer[0] if len(longer) == 1 else "")
 
 
 def _meant(name: str, path: FieldPath, of: FieldType, around: _Around) -> tuple[FieldPath, str]:
@@ -89,7 +100,7 @@ def _meant(name: str, path: FieldPath, of: FieldType, around: _Around) -> tuple[
     above = (place for place, outer in reversed(around) if name in outer.fields)
     if (place := next(itertools.chain(below, above), None)) is not None:
         return (*place, name), f"; it belongs in {format_path(place)}"
-    if near := nearest(name, of.fields):
+    if near := _near(name, of.fields) or nearest(name, of.fields):
         return (*path, near), f"; did you mean {near!r}?"
     for part, inner in _parts(of):
         if near := nearest(name, inner.fields):
