@@ -246,16 +246,16 @@ def _known_shapes() -> Mapping[tuple[str, str], str]:
 
 
 @cache
-def _meant_kind(kind: str, group: str) -> str:
-    """The kind that a misspelt one means, else the kind itself."""
-    known = {name for version, name in _known_shapes() if _group(version) == group}
+def _meant_kind(kind: str, version: str) -> str:
+    """The kind that a misspelt one means, of the group of the version if there is one; else the kind itself."""
+    known = {name for other, name in _known_shapes() if not version or _group(other) == _group(version)}
     return kind if kind in known else close_name(kind, known) or kind
 
 
 def _kind(root: Value) -> str:
     if root["kind"] or root["apiVersion"]:
         kind, group = root["kind"].text, root["apiVersion"].text.rpartition("/")[0]
-        return f"{kind}.{group}" if kind and _is_foreign(group) else _meant_kind(kind, group)
+        return f"{kind}.{group}" if kind and _is_foreign(group) else _meant_kind(kind, root["apiVersion"].text)
     names = set(root.fields)
     if {"components", "root", "schemaVersion"} <= names or "pipelineSpec" in names:
         return PIPELINE

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 _MEANT = re.compile(r"did you mean '([^']+)'\?")
+_MISSING = re.compile(r"^has no (\w+)")
 _EXPECTED = re.compile(r"\b(?:expects|must be) (.+?)(?:, not .+|: .+)?$", re.DOTALL)
 _IMPERATIVE = re.compile(
     r"; (?:for \w+ jobs )?((?:add|ask|begin|call|change|give|hand|keep|label|leave|put|remove|shorten|take|write)\b.+)$"
@@ -25,6 +26,8 @@ def fix_of(message: str, choices: Sequence[str] = ()) -> str:
         return f"{found[1][0].upper()}{found[1][1:]}."
     if found := _EXPECTED.search(message.partition("; ")[0]):
         return f"Write {found[1]}."
+    if found := _MISSING.search(message):
+        return f"Add a {found[1]}."
     return ""
 
 

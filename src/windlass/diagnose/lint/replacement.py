@@ -1,4 +1,4 @@
-"""`--fix`: writes the replacements of findings into their files, where the result is no worse."""
+"""`--fix`: writes the replacements of findings into their files, where the result has fewer faults."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from windlass.diagnose.lint.engine import MAX_BYTES, lint_paths, lint_texts
 from windlass.diagnose.lint.findings import LintFinding
 from windlass.jobs.errors import input_error
 from windlass.jobs.syntax.text import Text, decode, read_bytes
+
+MAX_TRIED = 50
+"""Replacements of a file that are tried one by one, where all of them together make it no better."""
 
 
 def fix_paths(paths: Iterable[str]) -> int:
@@ -45,9 +48,15 @@ def _fix_file(path: str, findings: Sequence[LintFinding]) -> int:
 
 
 def _mended(text: Text, findings: Sequence[LintFinding]) -> tuple[Text, int]:
-    """A text with its replacements, and their number; the text itself where they would make it worse."""
+    """A text with its replacements, and their number; without those that would leave it with as many findings."""
     fixed, count = replaced(text, findings)
-    return (fixed, count) if count and _is_no_worse(text, fixed) else (text, 0)
+    if not count or _is_better(text, fixed):
+        return fixed, count
+    kept = list[LintFinding]()
+    for each in findings[:MAX_TRIED]:
+        if _is_better(replaced(text, kept)[0], replaced(text, [*kept, each])[0]):
+            kept.append(each)
+    return replaced(text, kept)
 
 
 def _encoded(text: Text, data: bytes) -> bytes:
@@ -67,10 +76,10 @@ def replaced(text: Text, findings: Sequence[LintFinding]) -> tuple[Text, int]:
     return Text(text.source, "".join([*parts, text.text[position:]])), count
 
 
-def _is_no_worse(text: Text, fixed: Text) -> bool:
-    """Tells whether the fixed text has no finding of a rule that the text has not, and no more of them."""
+def _is_better(text: Text, fixed: Text) -> bool:
+    """Tells whether the fixed text has fewer findings, and none of a rule that the text has none of."""
     before, after = lint_texts([text]), lint_texts([fixed])
-    return len(after) <= len(before) and {each.rule for each in after} <= {each.rule for each in before}
+    return len(after) < len(before) and {each.rule for each in after} <= {each.rule for each in before}
 
 
 def _write(path: Path, data: bytes) -> None:

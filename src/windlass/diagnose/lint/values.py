@@ -106,9 +106,10 @@ class Value:
 
     def hit_value(self, message: str, replacement: str | None = None) -> Hit:
         """A fault at the value itself, not at its key, and the text to write instead."""
-        is_one_line = isinstance(self.node, Scalar) and self.node.place.width >= len(self.node.text)
-        place = self.node.place if self.node is not None else self.place
-        return Hit(place, message, replacement if is_one_line else None)
+        if not isinstance(self.node, Scalar):
+            return Hit(self.node.place if self.node is not None else self.place, message)
+        is_one_line = self.node.place.width >= len(self.node.text)
+        return Hit(in_quotes(self.node.place, self.node.text), message, replacement if is_one_line else None)
 
     def hit_word(self, message: str, words: Sequence[str]) -> Hit:
         """A fault of a word that is none of some; the one that it misspells replaces it."""
@@ -116,4 +117,9 @@ class Value:
 
     def hit_key(self, message: str, replacement: str | None) -> Hit:
         """A fault of the key, and the key to write instead."""
-        return Hit(self.place, message, replacement)
+        return Hit(in_quotes(self.place, self.name), message, replacement)
+
+
+def in_quotes(place: Place, text: str) -> Place:
+    """The place of a text without the quotes around it, which a replacement keeps."""
+    return Place(place.line, place.column + 1, len(text)) if text and place.width == len(text) + 2 else place

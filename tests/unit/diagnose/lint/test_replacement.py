@@ -4,10 +4,12 @@ import io
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from windlass.cli.entry import main
 from windlass.diagnose.lint.engine import lint_paths, lint_texts
-from windlass.diagnose.lint.replacement import fix_paths
+from windlass.diagnose.lint.replacement import fix_paths, fix_stream
 from windlass.jobs.syntax.text import Text
 
 BROKEN = Path(__file__).parents[4] / "examples/broken"
@@ -88,3 +90,69 @@ def test_a_missing_version_is_written_before_the_kind(tmp_path):
     file.write_bytes((BROKEN / "api-version-missing.yaml").read_bytes())
     assert fix_paths([str(file)]) == 1
     assert "\napiVersion: v1\nkind: Service\n" in file.read_text()
+
+
+SLIPS = {
+    "kind: PyTorchJob": "kind: PytorchJob",
+    "cleanPodPolicy: Running": "cleanPodPolicy: running",
+    "backoffLimit": "backofLimit",
+    "pytorchReplicaSpecs": "replicaSpec",
+    "Worker:": "Wroker:",
+    "restartPolicy: OnFailure": "restartPolicy: OnFaliure",
+    "containers:": "contaners:",
+    "imagePullPolicy: 'IfNotPresent'": "imagePullPolicy: 'ifnotpresent'",
+    "nvidia.com/gpu:": "nvidia.com/gpus:",
+    "memory: 16G ": "memory: 16GB ",
+    'value: "3"': "value: 3",
+    "effect: NoSchedule": "effect: noSchedule",
+}
+RIGHT = """# 第一 job\r
+apiVersion: kubeflow.org/v1\r
+kind: PyTorchJob   # Kubeflow's\r
+metadata: {name: train}\r
+spec:\r
+  runPolicy: {cleanPodPolicy: Running, backoffLimit: 3}\r
+  pytorchReplicaSpecs:\r
+    Worker:\r
+      replicas: 2\r
+      restartPolicy: OnFailure\r
+      template:\r
+        spec:\r
+          tolerations: [{key: gpu, operator: Exists, effect: NoSchedule}]\r
+          containers: # one\r
+          - name: pytorch\r
+            image: train:1\r
+            imagePullPolicy: 'IfNotPresent'\r
+            env: [{name: EPOCHS, value: "3"}]\r
+            resources: {limits: {memory: 16G , nvidia.com/gpu: 1}}\r
+"""
+
+
+@given(st.sets(st.sampled_from(sorted(SLIPS)), min_size=1))
+@settings(max_examples=60, deadline=None)
+def test_a_file_with_slips_is_mended_to_what_it_was(slips):
+    wrong = RIGHT
+    for right in slips:
+        assert wrong.count(right) == 1
+        wrong = wrong.replace(right, SLIPS[right])
+    mended, count, left = fix_stream(wrong.encode(), "job.yaml")
+    assert (mended.decode(), count, left) == (RIGHT, len(slips), [])
+
+
+def test_a_name_that_two_known_ones_are_near_to_is_not_replaced():
+    policy = "elasticPolicy: {mxReplicas: 3}"
+    data = RIGHT.replace("runPolicy: {", f"{policy}\r\n  runPolicy: {{").encode()
+    assert fix_stream(data, "job.yaml")[:2] == (data, 0)
+
+
+def test_a_name_whose_right_form_stands_beside_it_is_not_replaced():
+    data = RIGHT.replace("backoffLimit: 3", "backoffLimit: 3, backofLimit: 4").encode()
+    assert fix_stream(data, "job.yaml")[:2] == (data, 0)
+
+
+def test_a_replacement_that_makes_a_file_worse_does_not_keep_the_others_back():
+    limits = "requests: {memory: 1Gi, nvidia.com/gpus: 2}, limits: {nvidia.com/gpu: 1}"
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - name: a\n    image: a\n"
+    data = f"{pod}    imagePullPolicy: always\n    resources: {{{limits}}}\n".encode()
+    mended, count, _ = fix_stream(data, "a.yaml")
+    assert (b"imagePullPolicy: Always" in mended, count) == (True, 1)

@@ -28,6 +28,10 @@ _TASK_VARIABLES = ("SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
 _GPU_VARIABLES = (None, "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
 _MEMORY = ("--mem", "--mem-per-cpu", "--mem-per-gpu")
 _LAUNCHER = re.compile(r"(?:^|[\s;&|(/\"'])(?:torchrun|torch\.distributed\.(?:run|launch))(?=\s)")
+_STARTER = re.compile(r"\b(?:srun|pdsh|mpirun|mpiexec|ssh)\b")
+"""A program that starts others on several nodes."""
+_OTHER_LAUNCHER = re.compile(r"\b(?:torchrun|torch\.distributed|accelerate|deepspeed|horovodrun|colossalai|ray)\b")
+_PYTHON = re.compile(r"\s*(?:[A-Z_]+=\S+\s+)*(?:\S*/)?(python3?)\s+(?:-u\s+)?\S+\.py\b")
 _ONE_NODE = re.compile(r"\s(?:(?:--nodes[= ]|--ntasks[= ]|-N ?|-n ?)1(?:\s|$)|--nodelist|-w\s)")
 """Option of srun for a step on one node."""
 _FLAGS = re.compile(r"--(?:standalone|no[-_]python|run[-_]path|use[-_]env)")
@@ -173,9 +177,53 @@ def _launches(script: LintedScript) -> Iterator[tuple[Place, str]]:
 @rule(RuleSeverity.ERROR, Subject.SCRIPT, fix="Write srun before the command.", source=_SRUN)
 def sbatch_torchrun_without_srun(script: LintedScript) -> Iterator[Hit]:
     """A batch script runs on its first node only; srun starts a command on all of them."""
-    launched = any(re.search(r"\b(srun|pdsh|mpirun|mpiexec|ssh)\b", line) for _, line in script.commands)
-    for place, line in script.calls("torchrun") if _nodes(script) > 1 and not launched else ():
-        yield Hit(place, f"{line.split()[0][:60]} runs on one of {_nodes(script)} nodes")
+    nodes, tasks = _nodes(script), _free_tasks(script)
+    whole = f"{nodes} nodes" if nodes > 1 else f"the nodes of {tasks} tasks"
+    for place, line in _launches(script) if max(nodes, tasks) > 1 and not _starts_tasks(script) else ():
+        found = _LAUNCHER.search(line)
+        yield Hit(place, f"{found[0].strip() if found else 'torchrun'} runs on one of {whole}")
+
+
+def _free_tasks(script: BatchScript) -> int:
+    """Number of tasks that Slurm may spread over nodes; 1 where the options set a number of nodes."""
+    is_set = script.option("--nodes") or script.option("--ntasks-per-node")
+    return 1 if is_set else script.number("--ntasks") or 1
+
+
+def _starts_tasks(script: BatchScript) -> bool:
+    """Tells whether a command of the script starts others on all nodes."""
+    return any(_STARTER.search(line) for _, line in script.commands)
+
+
+@rule(
+    RuleSeverity.WARNING,
+    Subject.SCRIPT,
+    fix="Write srun before python, or ask for one task.",
+    source="https://lightning.ai/docs/pytorch/stable/clouds/cluster_advanced.html",
+)
+def sbatch_python_without_srun(script: BatchScript) -> Iterator[Hit]:
+    """The script is one process: without srun the other tasks never start, and the ranks wait for them."""
+    tasks = script.number("--ntasks") or _nodes(script) * (script.number("--ntasks-per-node") or 1)
+    started = _starts_tasks(script) or any(_OTHER_LAUNCHER.search(line) for _, line in script.commands)
+    for place, line in script.commands if tasks > 1 and _has_gpus(script) and not started else ():
+        if found := _PYTHON.match(line):
+            yield Hit(place, f"{found[1]} starts one process of {tasks} tasks")
+
+
+def _has_gpus(script: BatchScript) -> bool:
+    amounts = (script.option(name) for name in ("--gres", "--gpus", "--gpus-per-node", "--gpus-per-task"))
+    return any(each is not None and (each.name != "--gres" or "gpu" in each.value) for each in amounts)
+
+
+@rule(RuleSeverity.WARNING, Subject.SCRIPT, fix="Write hours:minutes:seconds.", source=_SBATCH)
+def sbatch_time_in_minutes(script: BatchScript) -> Iterator[Hit]:
+    """Two numbers are minutes and seconds: Slurm ends a job of --time=12:00 after twelve minutes."""
+    option = script.option("--time")
+    found = re.fullmatch(r"([0-9]{1,2}):([0-9]{2})", option.value) if option else None
+    if option and found and _nodes(script) > 1 and _has_gpus(script):
+        length = f"{int(found[1])} min {int(found[2])} s"
+        fix = f"Write --time={option.value}:00 for hours, or --time=0:{option.value} for minutes."
+        yield Hit(option.place, f"--time={option.value} is {length}, on {_nodes(script)} nodes", fix=fix)
 
 
 @rule(RuleSeverity.WARNING, Subject.SCRIPT, fix="Start one process for each GPU.", source=_TORCHRUN)

@@ -15,7 +15,7 @@ from windlass.diagnose.lint.meant_names import meant_path
 from windlass.diagnose.lint.message_fixes import fix_of
 from windlass.diagnose.lint.pod_templates import SELECTOR_KINDS
 from windlass.diagnose.lint.rule import Subject, rule
-from windlass.diagnose.lint.values import Value
+from windlass.diagnose.lint.values import Value, in_quotes
 from windlass.jobs.errors import FieldPath, InputError, Place
 from windlass.jobs.syntax.names import close_name
 
@@ -115,7 +115,8 @@ def unknown_field(document: Document) -> Iterator[Hit]:
         is_directive = str(each.path[-1]).startswith("$")  # of a strategic merge patch
         is_maybe_newer = document.kind not in _OF_FIXED_FIELDS and not each.meant
         if not is_directive and not is_maybe_newer:
-            yield Hit(each.place, str(each), each.near or None, _fix_of_unknown(each))
+            place = in_quotes(each.place, str(each.path[-1]))
+            yield Hit(place, str(each), each.near or None, _fix_of_unknown(each))
 
 
 def _fix_of_unknown(each: UnknownField) -> str:
@@ -273,9 +274,10 @@ def kind_missing(documents: Documents) -> Iterator[tuple[Document, Hit]]:
 def kind_misspelt(document: Document) -> Iterator[Hit]:
     """The API server compares kinds letter by letter, and finds none of this name."""
     kind = document.root["kind"]
-    if kind.text and document.version and kind.text != document.kind.partition(".")[0]:
-        message = f"{document.version[:60]} has no kind {kind.text[:60]!r}; write {document.kind}"
-        yield kind.hit_value(message, document.kind)
+    if kind.text and kind.text != document.kind.partition(".")[0]:
+        where = f"{document.version[:60]} has" if document.version else "there is"
+        fix = f"Write {document.kind}."
+        yield replace(kind.hit_value(f"{where} no kind {kind.text[:60]!r}", document.kind), fix=fix)
 
 
 @rule(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from windlass.core.model.reasons import format_count
 from windlass.diagnose.lint.documents import Document
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
 from windlass.diagnose.lint.pod_templates import Container
@@ -158,3 +159,39 @@ def mpi_ranks_exceed_slots(document: Document) -> Iterator[Hit]:
         total = slots * (workers[0].replicas + (document.spec["runLauncherAsWorker"].text == "true"))
         if found and int(found[1]) > total and "oversubscribe" not in line and "mpirun" in line and specs:
             yield container.value["command"].hit(f"mpirun starts {found[1]} ranks; there are {total} slots")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.DOCUMENT,
+    fix="Lower slotsPerWorker to the GPUs of a worker, or raise its limit of GPUs.",
+    source=_MPI,
+    kinds="MPIJob",
+)
+def mpi_slots_exceed_gpus(document: Document) -> Iterator[Hit]:
+    """The command mpirun starts a rank on each slot: ranks beyond the GPUs of a worker fail, or share one."""
+    for slots, gpus in _slots_and_gpus(document):
+        if slots.number and slots.number > gpus:
+            yield slots.hit_value(f"slotsPerWorker is {slots.text[:9]}; a worker has {format_count(gpus, 'GPU')}")
+
+
+@rule(
+    RuleSeverity.WARNING,
+    Subject.DOCUMENT,
+    fix="Write slotsPerWorker: the GPUs of a worker.",
+    source=_MPI,
+    kinds="MPIJob",
+)
+def mpi_slots_below_gpus(document: Document) -> Iterator[Hit]:
+    """The command mpirun starts no more ranks than there are slots: GPUs beyond them stay idle."""
+    for slots, gpus in _slots_and_gpus(document):
+        if slots.number and slots.number < gpus:
+            yield slots.hit_value(f"slotsPerWorker is {slots.text[:9]}; a worker has {format_count(gpus, 'GPU')}")
+
+
+def _slots_and_gpus(document: Document) -> Iterator[tuple[Value, int]]:
+    """The field slotsPerWorker, and the GPUs of a worker that has some."""
+    for pod in document.pods:
+        gpus = max((each.gpus for each in pod.containers), default=0)
+        if pod.role == "Worker" and gpus:
+            yield document.spec["slotsPerWorker"], gpus
