@@ -87,7 +87,7 @@ def replica_job(kind, specs, name, version="kubeflow.org/v1", lead="Master"):
 def ray_cluster():
     """The spec of a Ray cluster."""
     group = {"groupName": "workers", "replicas": 2, "minReplicas": 1, "maxReplicas": 4, "rayStartParams": {}}
-    head = {"rayStartParams": {"dashboard-host": "0.0.0.0"}, "template": template("ray")}
+    head = {"rayStartParams": {"port": "6379"}, "template": template("ray")}
     return {"rayVersion": "2.46.0", "headGroupSpec": head, "workerGroupSpecs": [{**group, "template": template("ray")}]}
 
 
@@ -122,7 +122,9 @@ MANIFESTS = {
     "Notebook": object_of("kubeflow.org/v1", "Notebook", {"template": {"spec": template("train")["spec"]}}),
     "RayCluster": object_of("ray.io/v1", "RayCluster", ray_cluster()),
     "RayJob": object_of("ray.io/v1", "RayJob", {"entrypoint": "python a.py", "rayClusterSpec": ray_cluster()}),
-    "ClusterQueue": object_of("kueue.x-k8s.io/v1beta1", "ClusterQueue", {"resourceGroups": [GROUP]}),
+    "ClusterQueue": object_of(
+        "kueue.x-k8s.io/v1beta1", "ClusterQueue", {"namespaceSelector": {}, "resourceGroups": [GROUP]}
+    ),
 }
 PODS = {
     **{kind: ("spec", names[0], "Worker", "template", "spec") for kind, names in REPLICAS.items()},
@@ -159,7 +161,9 @@ def of_pod(pod):
     yield PlantedFault("variable", "env-value-no-text", add(*first, "env", item={"name": "EPOCHS", "value": 3}))
     yield PlantedFault("command", "command-no-list", put(*first, "command", value="python train.py"))
     yield PlantedFault("memory", "amount-malformed", put(*first, "resources", value={"limits": {"memory": "16GB"}}))
-    yield PlantedFault("mount", "volume-mount-unknown", put(*first, "volumeMounts", value=[{"name": "a", "mountPath": "/a"}]))
+    yield PlantedFault(
+        "mount", "volume-mount-unknown", put(*first, "volumeMounts", value=[{"name": "a", "mountPath": "/a"}])
+    )
     yield PlantedFault("toleration", "toleration-malformed", add(*pod, "tolerations", item=key))
     yield PlantedFault("selector", "metadata-value-no-text", put(*pod, "nodeSelector", "gpu", value=True))
     yield PlantedFault("image", "image-malformed", put(*first, "image", value="Train:1:2"))
@@ -178,10 +182,18 @@ def of_replica_job(kind, specs):
     yield PlantedFault("policy", "invalid-job", put(*worker, "restartPolicy", value="OnFaliure"))
     yield PlantedFault("replicas", "invalid-job", put(*worker, "replicas", value="two"))
     if kind != "MPIJob":
-        yield PlantedFault("main", "invalid-job", put("spec", specs, lead, "template", "spec", "containers", 0, "name", value="a"))
+        yield PlantedFault(
+            "main", "invalid-job", put("spec", specs, lead, "template", "spec", "containers", 0, "name", value="a")
+        )
     yield PlantedFault("template", "unknown-field", misspell(*worker, "template", name="tempalte"), is_name=True)
     yield PlantedFault("role", "invalid-job", misspell(*worker, name="Wroker"), is_name=True)
     yield PlantedFault("specs", "unknown-field", misspell("spec", specs, name=specs[:-1]), is_name=True)
+
+
+def index_without_completions(job):
+    """Makes a Job indexed, without a number of pods."""
+    job["spec"]["completionMode"] = "Indexed"
+    del job["spec"]["completions"]
 
 
 OF_KIND = {
@@ -193,28 +205,46 @@ OF_KIND = {
         PlantedFault("trainer", "unknown-field", misspell("spec", "trainer", name="trianer"), is_name=True),
     ],
     "JobSet": [
-        PlantedFault("success", "jobset-reference-unknown", put("spec", "successPolicy", value={"targetReplicatedJobs": ["a"]})),
+        PlantedFault(
+            "success", "jobset-reference-unknown", put("spec", "successPolicy", value={"targetReplicatedJobs": ["a"]})
+        ),
         PlantedFault("jobs", "unknown-field", misspell("spec", "replicatedJobs", name="replicatedJob"), is_name=True),
     ],
     "Job": [
-        PlantedFault("mode", "indexed-without-completions", lambda job: (job["spec"].update(completionMode="Indexed"), job["spec"].pop("completions"))),
-        PlantedFault("policy", "restart-policy-unknown", put("spec", "template", "spec", "restartPolicy", value="never")),
+        PlantedFault("mode", "indexed-without-completions", index_without_completions),
+        PlantedFault(
+            "policy", "restart-policy-unknown", put("spec", "template", "spec", "restartPolicy", value="never")
+        ),
         PlantedFault("limit", "unknown-field", misspell("spec", "backoffLimit", name="backofLimit")),
     ],
     "CronJob": [PlantedFault("schedule", "cron-schedule-malformed", put("spec", "schedule", value="0 0 3 * * *"))],
-    "Deployment": [PlantedFault("selector", "selector-differs", put("spec", "selector", "matchLabels", "app", value="a"))],
+    "Deployment": [
+        PlantedFault("selector", "selector-differs", put("spec", "selector", "matchLabels", "app", value="a"))
+    ],
     "RayCluster": [
         PlantedFault("sizes", "ray-replicas-out-of-range", put("spec", "workerGroupSpecs", 0, "minReplicas", value=9)),
-        PlantedFault("parameter", "ray-parameter-no-text", put("spec", "headGroupSpec", "rayStartParams", "num-cpus", value=0)),
-        PlantedFault("version", "ray-version-differs", put("spec", "headGroupSpec", "template", "spec", "containers", 0, "image", value="rayproject/ray:2.9.0")),
-        PlantedFault("groups", "unknown-field", misspell("spec", "workerGroupSpecs", name="workerGroupSpec"), is_name=True),
+        PlantedFault(
+            "parameter", "ray-parameter-no-text", put("spec", "headGroupSpec", "rayStartParams", "num-cpus", value=0)
+        ),
+        PlantedFault(
+            "version",
+            "ray-version-differs",
+            put("spec", "headGroupSpec", "template", "spec", "containers", 0, "image", value="rayproject/ray:2.9.0"),
+        ),
+        PlantedFault(
+            "groups", "unknown-field", misspell("spec", "workerGroupSpecs", name="workerGroupSpec"), is_name=True
+        ),
     ],
     "RayJob": [PlantedFault("ttl", "ray-ttl-without-shutdown", put("spec", "ttlSecondsAfterFinished", value=60))],
     "ClusterQueue": [
-        PlantedFault("resource", "kueue-resources-differ", put("spec", "resourceGroups", 0, "coveredResources", value=["cpu", "memory"])),
+        PlantedFault(
+            "resource",
+            "kueue-resources-differ",
+            put("spec", "resourceGroups", 0, "coveredResources", value=["cpu", "memory"]),
+        ),
         PlantedFault("groups", "unknown-field", misspell("spec", "resourceGroups", name="resourceGroup"), is_name=True),
     ],
-}  # fmt: skip
+}
 
 
 def faults_of(kind):

@@ -137,7 +137,7 @@ def test_objects_of_one_name_in_several_files_are_told_apart():
         pods = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a", **requests(covered)}]}
         labels = {"name": "j", "labels": {"kueue.x-k8s.io/queue-name": "l"}}
         job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": labels, "spec": {"template": {"spec": pods}}}
-        objects = [{**queue, "spec": {"resourceGroups": [group]}}, local, job]
+        objects = [{**queue, "spec": {"namespaceSelector": {}, "resourceGroups": [group]}}, local, job]
         return Text(f"{covered}.yaml", "\n---\n".join(map(json.dumps, objects)))
 
     def requests(resource):

@@ -23,4 +23,4 @@ def test_the_fix_of_a_message(message, fix):
 
 
 def test_the_words_that_are_valid_are_the_fix():
-    assert fix_of("expects None or Running or All, not 'x'", ("None", "Running", "All")) == "Write None, Running or All."
+    assert fix_of("expects A or B or C, not 'x'", ("A", "B", "C")) == "Write A, B or C."

@@ -37,7 +37,7 @@ def test_a_planted_fault_is_reported(kind):
 def test_no_fault_hides_another(kind):
     usual, faults = ordinary(kind), faults_of(kind)
     alone = {each: found(planted(kind, [each])) - usual for each in faults}
-    drawn = random.Random(kind)
+    drawn = random.Random(kind)  # noqa: S311 - draws samples of a test
     sets = [*itertools.combinations(faults, 2)]
     sets += [tuple(drawn.sample(faults, 3 + number % 2)) for number in range(SAMPLES)]
     for several in sets:

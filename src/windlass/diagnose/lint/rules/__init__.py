@@ -21,6 +21,7 @@ FAMILIES = (
     "pipelines",
     "programs",
     "batch",
+    "batch_options",
 )
 """Modules of this package, in the order of the reference page."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
 from windlass.core.model.reasons import format_count
 from windlass.diagnose.lint.documents import Document
@@ -18,6 +20,15 @@ _JOB = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
 _JOB_SET = "https://jobset.sigs.k8s.io/docs/concepts/"
 _MPI = "https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/"
 _RAY_KINDS = "RayCluster RayJob RayService"
+_PROGRAM = re.compile(r"(?:\S*/)?(?:sleep|tail|python3?|mpirun|mpiexec|torchrun|horovodrun)")
+"""Programs that start no SSH server."""
+_REFUSED_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "InteractiveMode": ("backoffLimit",),
+        "SidecarMode": ("clusterSelector", "submitterPodTemplate", "submitterConfig"),
+    }
+)
+"""Mode of submission of a RayJob → the fields that KubeRay refuses with it."""
 
 
 def _cluster(document: Document) -> Value:
@@ -195,3 +206,104 @@ def _slots_and_gpus(document: Document) -> Iterator[tuple[Value, int]]:
         gpus = max((each.gpus for each in pod.containers), default=0)
         if pod.role == "Worker" and gpus:
             yield document.spec["slotsPerWorker"], gpus
+
+
+@rule(
+    RuleSeverity.WARNING,
+    Subject.CONTAINER,
+    fix="Remove the command; the operator starts /usr/sbin/sshd. Write the program behind mpirun in the launcher.",
+    source="https://github.com/kubeflow/mpi-operator/issues/472",
+    kinds="MPIJob",
+)
+def mpi_worker_without_sshd(container: Container) -> Iterator[Hit]:
+    """The launcher reaches a worker by SSH: a command of its own replaces the server, and mpirun cannot connect."""
+    words = container.words
+    is_worker = container.pod.role == "Worker" and container.pod.root["apiVersion"].text == "kubeflow.org/v2beta1"
+    has_server = any("sshd" in word for word in (*words, *container.line))
+    if is_worker and words and container.value["command"] and not has_server and _PROGRAM.fullmatch(words[0]):
+        yield container.value["command"].hit(f"a worker runs {words[0][:40]} in place of sshd")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.DOCUMENT,
+    fix=r"""Write '"{\"NPU\": 1}"': JSON in double quotes with escapes, in single quotes.""",
+    source="https://github.com/ray-project/kuberay/issues/1984",
+    kinds=_RAY_KINDS,
+)
+def ray_resources_unquoted(document: Document) -> Iterator[Hit]:
+    """KubeRay writes the value into a shell command: without quotes of its own `ray start` gets it in pieces."""
+    for group in _groups(document):
+        value = group["rayStartParams"]["resources"]
+        if re.fullmatch(r"\s*\{.*\}\s*", value.text):
+            yield value.hit_value(f"resources: {value.text[:60]} has no quotes for the shell")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.DOCUMENT,
+    fix="Write a limit of cpu for the first container of the group, or num-cpus.",
+    source="https://github.com/ray-project/kuberay/issues/1943",
+    kinds=_RAY_KINDS,
+)
+def ray_cpus_unknown(document: Document) -> Iterator[Hit]:
+    """The autoscaler needs the CPUs of each group: it stops without them, and the head restarts for ever."""
+    if _cluster(document)["enableInTreeAutoscaling"].text != "true":
+        return
+    for pod in document.pods:
+        first = pod.containers[0] if pod.containers else None
+        if first and not {"cpu"} & {*first.limits, *first.requests} and not pod.group["rayStartParams"]["num-cpus"]:
+            name = pod.role or "head"
+            yield first.value.hit(f"the group {name[:60]!r} has neither cpu nor num-cpus, with an autoscaler")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.DOCUMENT,
+    fix="Keep one of the two fields.",
+    source="https://github.com/ray-project/kuberay/blob/v1.5.0/ray-operator/controllers/ray/utils/validation.go",
+    kinds="RayJob",
+)
+def ray_job_fields_conflict(document: Document) -> Iterator[Hit]:
+    """KubeRay refuses a RayJob whose fields contradict each other."""
+    spec = document.spec
+    mode, suspend = spec["submissionMode"].text, spec["suspend"]
+    if suspend.text == "true" and spec["shutdownAfterJobFinishes"].text != "true":
+        fix = "Write shutdownAfterJobFinishes: true."
+        yield replace(suspend.hit("suspend without shutdownAfterJobFinishes"), fix=fix)
+    if suspend.text == "true" and spec["clusterSelector"]:
+        yield suspend.hit("suspend with a clusterSelector")
+    if spec.is_map and not spec["rayClusterSpec"] and not spec["clusterSelector"]:
+        yield replace(spec.hit("neither rayClusterSpec nor clusterSelector"), fix="Write one of the two fields.")
+    for name in _REFUSED_FIELDS.get(mode, ()):
+        if spec[name]:
+            yield spec[name].hit(f"{name} with submissionMode {mode}")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.DOCUMENT,
+    fix="Remove the selector; the job's controller writes its own.",
+    source=f"{_JOB}#specifying-your-own-pod-selector",
+    kinds="Job",
+)
+def job_selector_set(document: Document) -> Iterator[Hit]:
+    """The API server writes the selector of a Job, and refuses one that is written without manualSelector."""
+    selector = document.spec["selector"]
+    if document.group == "batch" and selector and document.spec["manualSelector"].text != "true":
+        yield selector.hit("a selector without manualSelector: true")
+
+
+@rule(
+    RuleSeverity.INFO,
+    Subject.DOCUMENT,
+    fix="Give the container the name of the notebook.",
+    source="https://github.com/kubeflow/kubeflow/blob/master/components/notebook-controller/controllers/notebook_controller.go",
+    kinds="Notebook",
+)
+def notebook_container_name(document: Document) -> Iterator[Hit]:
+    """The controller reads the state of the container that has the notebook's name: without it no state is shown."""
+    containers = [each.value["name"] for pod in document.pods for each in pod.containers]
+    names = [each.text for each in containers]
+    if document.name and all(names) and names and document.name not in names:
+        yield containers[0].hit_value(f"no container has the name of the notebook {document.name[:60]!r}")

@@ -249,3 +249,17 @@ def volcano_queue_weight(document: Document) -> Iterator[Hit]:
     weight = document.spec["weight"]
     if document.group == "scheduling.volcano.sh" and weight and (weight.number is None or weight.number < 1):
         yield weight.hit_value(f"the weight is {weight.text[:40]!r}")
+
+
+@rule(
+    RuleSeverity.WARNING,
+    Subject.DOCUMENT,
+    fix="Write namespaceSelector: {} for all namespaces, or the labels of some.",
+    source=f"{_CLUSTER_QUEUE}#namespace-selector",
+    kinds="ClusterQueue",
+)
+def kueue_namespaces_missing(document: Document) -> Iterator[Hit]:
+    """Without a selector of namespaces a queue admits the workloads of none: its jobs stay suspended."""
+    has_selector = "namespaceSelector" in document.spec.fields and document.spec["namespaceSelector"].node is not None
+    if document.spec.is_map and document.spec["resourceGroups"] and not has_selector:
+        yield document.spec.hit("spec.namespaceSelector is missing")

@@ -19,6 +19,8 @@ _GRACE_S = 30
 _BACKOFF = 6
 """backoffLimit of a Job if it is not written."""
 _LAUNCHES = re.compile(r"\b(python3?|torchrun|accelerate|deepspeed|mpirun)\b")
+_DEFAULT_POLICIES = {**dict.fromkeys(("PyTorchJob", "PaddleJob"), "OnFailure"), "TFJob": "Never", "JAXJob": "Never"}
+"""Kind → the restart policy of a replica type that has none."""
 
 
 @rule(
@@ -105,3 +107,32 @@ def preemption_fails_job(document: Document) -> Iterator[Hit]:
     has_gpus = any(each.gpus for pod in document.pods for each in pod.containers)
     if document.group == "batch" and limit.text == "0" and has_gpus and not document.spec["podFailurePolicy"]:
         yield limit.hit_value("backoffLimit is 0, and preemption is not excepted")
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.POD,
+    fix="Write restartPolicy: Never.",
+    source="https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-failure-policy",
+    kinds="Job CronJob JobSet",
+)
+def pod_failure_policy_restarts(pod: PodTemplate) -> Iterator[Hit]:
+    """A policy for failed pods needs pods that the kubelet does not restart: the API server refuses the Job."""
+    around = pod.group if pod.group["podFailurePolicy"] else pod.group.at("template", "spec")
+    policy = pod.spec["restartPolicy"]
+    if around["podFailurePolicy"] and policy.text == "OnFailure":
+        yield policy.hit_value("restartPolicy: OnFailure with a podFailurePolicy", "Never")
+
+
+@rule(
+    RuleSeverity.WARNING,
+    Subject.POD,
+    fix="Write restartPolicy beside replicas.",
+    source="https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/",
+    kinds="PyTorchJob TFJob XGBoostJob PaddleJob JAXJob MPIJob",
+)
+def restart_policy_overwritten(pod: PodTemplate) -> Iterator[Hit]:
+    """The operator writes the policy beside replicas, or its default, over that of the pod template."""
+    written, used = pod.spec["restartPolicy"], pod.group["restartPolicy"].text or _DEFAULT_POLICIES.get(pod.kind, "")
+    if written and used and written.text != used:
+        yield written.hit_value(f"restartPolicy: {written.text[:40]} in the template; {used[:40]} is used")

@@ -99,7 +99,7 @@ def _meant(name: str, path: FieldPath, of: FieldType, around: _Around) -> tuple[
     below = ((*path, *inside) for inside in _inside(name, of))
     above = (place for place, outer in reversed(around) if name in outer.fields)
     if (place := next(itertools.chain(below, above), None)) is not None:
-        return (*place, name), f"; it belongs in {format_path(place)}"
+        return (*place, name), f"; it belongs {f'in {format_path(place)}' if place else 'at the top of the manifest'}"
     if near := _near(name, of.fields) or nearest(name, of.fields):
         return (*path, near), f"; did you mean {near!r}?"
     for part, inner in _parts(of):
