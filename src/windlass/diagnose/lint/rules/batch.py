@@ -184,13 +184,13 @@ def sbatch_torchrun_without_srun(script: LintedScript) -> Iterator[Hit]:
         yield Hit(place, f"{found[0].strip() if found else 'torchrun'} runs on one of {whole}")
 
 
-def _free_tasks(script: BatchScript) -> int:
+def _free_tasks(script: LintedScript) -> int:
     """Number of tasks that Slurm may spread over nodes; 1 where the options set a number of nodes."""
     is_set = script.option("--nodes") or script.option("--ntasks-per-node")
     return 1 if is_set else script.number("--ntasks") or 1
 
 
-def _starts_tasks(script: BatchScript) -> bool:
+def _starts_tasks(script: LintedScript) -> bool:
     """Tells whether a command of the script starts others on all nodes."""
     return any(_STARTER.search(line) for _, line in script.commands)
 
@@ -201,7 +201,7 @@ def _starts_tasks(script: BatchScript) -> bool:
     fix="Write srun before python, or ask for one task.",
     source="https://lightning.ai/docs/pytorch/stable/clouds/cluster_advanced.html",
 )
-def sbatch_python_without_srun(script: BatchScript) -> Iterator[Hit]:
+def sbatch_python_without_srun(script: LintedScript) -> Iterator[Hit]:
     """The script is one process: without srun the other tasks never start, and the ranks wait for them."""
     tasks = script.number("--ntasks") or _nodes(script) * (script.number("--ntasks-per-node") or 1)
     started = _starts_tasks(script) or any(_OTHER_LAUNCHER.search(line) for _, line in script.commands)
@@ -210,13 +210,13 @@ def sbatch_python_without_srun(script: BatchScript) -> Iterator[Hit]:
             yield Hit(place, f"{found[1]} starts one process of {tasks} tasks")
 
 
-def _has_gpus(script: BatchScript) -> bool:
+def _has_gpus(script: LintedScript) -> bool:
     amounts = (script.option(name) for name in ("--gres", "--gpus", "--gpus-per-node", "--gpus-per-task"))
     return any(each is not None and (each.name != "--gres" or "gpu" in each.value) for each in amounts)
 
 
 @rule(RuleSeverity.WARNING, Subject.SCRIPT, fix="Write hours:minutes:seconds.", source=_SBATCH)
-def sbatch_time_in_minutes(script: BatchScript) -> Iterator[Hit]:
+def sbatch_time_in_minutes(script: LintedScript) -> Iterator[Hit]:
     """Two numbers are minutes and seconds: Slurm ends a job of --time=12:00 after twelve minutes."""
     option = script.option("--time")
     found = re.fullmatch(r"([0-9]{1,2}):([0-9]{2})", option.value) if option else None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from windlass.diagnose.lint.batch_script import BatchScript
+from windlass.diagnose.lint.batch_script import LintedScript
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
 from windlass.diagnose.lint.rule import Subject, rule
 from windlass.jobs.errors import Place
@@ -17,7 +17,7 @@ _SPACED_EQUALS = re.compile(r"(?<=\s)(--[a-z][a-z-]*)(?: +=| *= ) *(?=\S)")
 
 
 @rule(RuleSeverity.ERROR, Subject.SCRIPT, fix="Write -N 2 or --nodes=2.", source=_SBATCH)
-def sbatch_option_equals(script: BatchScript) -> Iterator[Hit]:
+def sbatch_option_equals(script: LintedScript) -> Iterator[Hit]:
     """After a short option, or with spaces around it, = is a part of the value: Slurm refuses =2 as a number."""
     for number, line in enumerate(script.text.lines, 1):
         options = line.partition(" #")[0]
@@ -36,7 +36,7 @@ def sbatch_option_equals(script: BatchScript) -> Iterator[Hit]:
     fix="Make the folder before sbatch: mkdir -p FOLDER && sbatch SCRIPT.",
     source=f"{_SBATCH}#OPT_output",
 )
-def sbatch_output_folder_late(script: BatchScript) -> Iterator[Hit]:
+def sbatch_output_folder_late(script: LintedScript) -> Iterator[Hit]:
     """Slurm opens the file before the first command: without the folder the job fails at once and has no log."""
     made = [line for _, line in script.calls("mkdir")]
     for option in script.options:
