@@ -16,13 +16,13 @@ SAMPLES = 30
 
 
 def found(document):
-    """How often each rule reports a fault of a document."""
+    """Counts the findings of each rule in a document."""
     text = yaml.safe_dump(document, sort_keys=False)
     return Counter(each.rule for each in lint_texts([Text("a.yaml", text)]))
 
 
 def ordinary(kind):
-    """What lint reports of the manifest of a kind without planted faults: hints at most."""
+    """Counts the findings in the manifest of a kind without planted faults: hints at most."""
     return found(planted(kind, []))
 
 
