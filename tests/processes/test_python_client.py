@@ -15,7 +15,8 @@ from terminal import crash, daemon, environment, start_daemon
 
 import windlass
 
-GUIDE = Path(__file__).parents[2] / "docs/guides/from-python.md"
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs/guides/from-python.md"
 FUNCTIONS = """\
 import os
 import windlass
@@ -215,6 +216,16 @@ def test_the_client_works_beside_a_running_event_loop(client: windlass.Client):
         return client.submit("true", cpus=0).wait(30).phase
 
     assert asyncio.run(cell()) == "Succeeded"
+
+
+def test_the_digits_are_learnt_by_a_function(client: windlass.Client, state: Path):
+    script = ROOT / "examples/digits/train_function.py"
+    words = [sys.executable, script, "--epochs", "2"]
+    ran = subprocess.run(words, env=environment(state), capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert "[r0] 2 ranks, gloo" in ran.stdout
+    assert float(re.search(r"'accuracy': (\d\.\d+)", ran.stdout)[1]) > 0.85
+    assert [(job.name, job.ranks, job.phase) for job in client.history()] == [("digits", 2, "Succeeded")]
 
 
 def test_every_program_of_the_guide_runs(client: windlass.Client, state: Path, tmp_path: Path):

@@ -16,7 +16,7 @@ from windlass.client import job_queries
 from windlass.client.calls import BlockingCalls
 from windlass.client.connection import TargetConnection
 from windlass.client.errors import TargetUnreachableError
-from windlass.client.function_call import without_result
+from windlass.client.function_call import holds_result, without_result
 from windlass.client.function_result import result_of_output, succeeded_or_error
 from windlass.client.job_fields import JobFields
 from windlass.client.job_function import BoundCall
@@ -138,7 +138,8 @@ class Client(BlockingCalls):
         the job returned nothing or its output no longer exists.
         """
         info = succeeded_or_error(self.wait(job, timeout))
-        texts = [line.text for line in self._output(info.id, OutputSelection(ranks=(0,)))]
+        selection = OutputSelection(ranks=(0,))
+        texts = [line.text for line in self._output(info.id, selection) if holds_result(line.text)]
         return result_of_output(info, texts)
 
     def cancel(self, job: str, *, now: bool = False) -> None:

@@ -88,6 +88,11 @@ def read_result(lines: Iterable[str]) -> object:
     return loads(whole)
 
 
+def holds_result(line: str) -> bool:
+    """Whether a line of output carries a part of a result."""
+    return _LINE.search(line) is not None
+
+
 def without_result(line: str) -> str | None:
     """The output in a line before a part of a result; None if the line holds nothing else."""
     found = _LINE.search(line)
