@@ -325,6 +325,32 @@ def test_a_reader_has_no_buttons_and_an_actor_is_asked_first(visit: Callable[...
     page.locator(".state.Cancelled").wait_for()
 
 
+def test_pages_that_were_left_are_freed(visit: Callable[..., Visit]):
+    page = visit().see("/jobs/lesson-1")
+    page.locator("#course canvas").first.wait_for()
+    session = page.context.new_cdp_session(page)
+
+    def counts() -> tuple[int, int]:
+        page.wait_for_timeout(300)  # elements that leave the page are noticed with the next frame
+        session.send("HeapProfiler.collectGarbage")
+        found = session.send("Memory.getDOMCounters")
+        return found["nodes"], found["jsEventListeners"]
+
+    def go_round() -> None:
+        for name, drawn in (("Overview", ".plot canvas"), ("Fair share", ".plot canvas"), ("Queue", "tbody tr")):
+            page.get_by_role("navigation").get_by_role("link", name=name).click()
+            page.locator(drawn).first.wait_for()
+
+    go_round()
+    go_round()
+    nodes, listeners = counts()
+    for _ in range(5):
+        go_round()
+    after = counts()
+    assert after[0] < 1.2 * nodes
+    assert after[1] < 1.2 * listeners
+
+
 def test_keys_lead_through_the_pages(visit: Callable[..., Visit]):
     page = visit().see("/")
     page.keyboard.press("q")

@@ -79,8 +79,9 @@ class Visitor:
             self.csrf = (await self.read("/api/session"))["csrf"]
         return answer
 
-    async def act(self, verb: str, job: str, **headers: str) -> Answer:
-        return await self.request("POST", f"/api/jobs/{job}/{verb}", {}, **{"X-Windlass-CSRF": self.csrf, **headers})
+    async def act(self, verb: str, job: str, body: Any = None, **headers: str) -> Answer:
+        sent = {"X-Windlass-CSRF": self.csrf, **headers}
+        return await self.request("POST", f"/api/jobs/{job}/{verb}", body or {}, **sent)
 
 
 @dataclass
@@ -130,12 +131,13 @@ class DashboardPlace:
     async def withdraw(self, role: str, account: str, namespace: str) -> None:
         await self.place.api.delete(f"{RBAC}/namespaces/{namespace}/rolebindings/{account}-{role}")
 
-    async def submit(self, team: str, name: str, behaviour: Behaviour, gpus: int = 1) -> None:
+    async def submit(self, team: str, name: str, behaviour: Behaviour, gpus: int = 1, **more: Any) -> None:
+        """Submits a job into the namespace of a team. `more`: further fields of its spec."""
         place = self.place
         await place.submit(name, behaviour, gpus)
         manifest = await place.api.get(f"{JOBS.format('default')}/{name}")
         await place.delete(name)
-        copied = {"apiVersion": manifest["apiVersion"], "kind": "TrainingJob", "spec": manifest["spec"]}
+        copied = {"apiVersion": manifest["apiVersion"], "kind": "TrainingJob", "spec": {**manifest["spec"], **more}}
         await place.api.post(JOBS.format(team), {**copied, "metadata": {"name": name}})
 
     async def close(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,17 +13,17 @@ from windlass.backends.local.state_store import SubmissionOrigin
 from windlass.backends.port import JobChanged, JobEvent
 from windlass.controller.controller import Controller
 from windlass.core.lifecycle.events import Cancel, Kill
-from windlass.core.lifecycle.spec_update import can_change
 from windlass.core.model.job import Job
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.resources import CPU
 from windlass.core.model.status import TERMINAL
 from windlass.server import views
-from windlass.server.actions import JOB_ACTIONS, describe_end, find_obstacle
+from windlass.server.actions import JOB_ACTIONS, find_obstacle
 from windlass.server.dashboard.listener import DEFAULT_PORT, DashboardListener
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.feed import EventFeed
 from windlass.server.local_data_source import resolve_name
+from windlass.server.priority_request import with_priority
 from windlass.server.service import Service
 from windlass.server.submission_request import SubmissionRequest, find_repeated, number_jobs
 from windlass.server.views import Json
@@ -87,15 +86,7 @@ class LocalActions:
         """Changes the priority of a job, and returns its line. One that holds nodes can only be given a lower one."""
         _check_writable(self._feed)
         state = await self._service.lookup.state((await self._service.lookup.ids(name))[0])
-        changed = replace(state.job, priority=priority)
-        if state.status.phase in TERMINAL:
-            raise ApiError(ErrorCode.WRONG_STATE, f"{state.id} {describe_end(state.status)}")
-        if not can_change(state, changed):
-            raise ApiError(
-                ErrorCode.WRONG_STATE,
-                f"{state.id} holds nodes: its priority can only become lower than {state.job.priority}",
-                "suspend it first, then change its priority, then resume it",
-            )
+        changed = with_priority(state, priority)
         if no := self._controller.refusal(changed, state.job):
             raise ApiError(ErrorCode.REFUSED, f"{state.id} cannot have priority {priority}: {no.message}")
         await self._commit([self._backend.inject(JobChanged(state.id, changed))])

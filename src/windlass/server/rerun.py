@@ -10,12 +10,10 @@ from windlass.core.model.job import Job, Role
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.jobs.description.submission import Submission
 from windlass.jobs.kept_environment import hidden_names, with_secrets_of
+from windlass.jobs.kubernetes.labels import RERUN_OF
 from windlass.jobs.secret_values import HIDDEN
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.submission_request import KEY_LABEL, SubmissionRequest
-
-ORIGIN_LABEL = "windlass.dev/rerun-of"
-"""Label with the id of the job that a job repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +70,4 @@ def _has_hidden(role: Role) -> bool:
 
 def _as_repeated(state: JobState) -> Job:
     kept = {name: text for name, text in state.job.labels.items() if name != KEY_LABEL}
-    return replace(state.job, after=(), array=None, labels={**kept, ORIGIN_LABEL: state.id})
+    return replace(state.job, after=(), array=None, labels={**kept, RERUN_OF: state.id})

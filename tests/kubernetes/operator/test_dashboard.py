@@ -16,8 +16,9 @@ import pytest
 from backend_host import Behaviour
 from cli.cluster_terminal import WINDLASS
 from controlplane.cluster import ControlPlane
-from dashboard_place import EDIT, JOBS, VIEW, DashboardPlace, Visitor, dashboard, names, until
+from dashboard_place import EDIT, JOBS, NAMESPACES, VIEW, DashboardPlace, Visitor, dashboard, names, until
 from node_logs import logs_of_nodes
+from operator_place import created
 
 import strays
 from windlass.jobs.kubernetes.query_api import SERVICE
@@ -308,7 +309,7 @@ def test_changes_need_the_verb_the_token_of_the_page_and_the_option(tell: Tell) 
         assert answer.json["error"]["fix"] == "ask for a RoleBinding to the ClusterRole edit in namespace team-a"
 
         # 3. a user with it; the API server sees the change as the user's own
-        assert (await eve.act("rerun", "team-a/run")).status == 400
+        assert (await eve.act("reboot", "team-a/run")).status == 400
         assert (await eve.act("suspend", "team-a/run")).json == {"jobs": [{"id": "team-a/run"}]}
         await place.place.phase("team-a/run", "Suspended")
         assert (await eve.act("suspend", "team-a/run")).status == 409
@@ -316,6 +317,88 @@ def test_changes_need_the_verb_the_token_of_the_page_and_the_option(tell: Tell) 
         await place.place.phase("team-a/run", "Failed")
         found = await place.place.api.get(f"{JOBS.format('team-a')}/run")
         assert "system:serviceaccount:team-a:eve" in found["metadata"]["annotations"].values()
+
+    tell(story, DashboardOptions(0, allows_actions=True))
+
+
+def test_a_priority_is_changed_with_the_rights_of_the_user(tell: Tell) -> None:
+    async def story(place: DashboardPlace) -> None:
+        for account, role in (("dan", VIEW), ("eve", VIEW), ("eve", EDIT)):
+            await place.grant(role, "team-a", account)
+        for name in ("one", "two"):
+            await place.submit("team-a", name, Behaviour.RUN, gpus=2)
+            await place.place.phase(f"team-a/{name}", "Running")
+        await place.submit("team-a", "wait", Behaviour.RUN, gpus=2)
+        await place.place.until("/v1/jobs/team-a/wait", lambda job: job["phase"] == "Queued")
+        dan, eve = await place.signed_in("team-a", "dan"), await place.signed_in("team-a", "eve")
+
+        # 1. a waiting job gets any number that its queue allows
+        assert (await dan.act("priority", "team-a/wait", {"priority": -4})).status == 403
+        assert (await eve.act("priority", "team-a/wait", {"priority": "high"})).status == 400
+        answer = await eve.act("priority", "team-a/wait", {"priority": 7})
+        assert (answer.status, "lower it" in answer.text) == (422, True), answer
+        assert (await eve.act("priority", "team-a/wait", {"priority": -4})).json == {"jobs": [{"id": "team-a/wait"}]}
+        await place.place.until("/v1/jobs/team-a/wait", lambda job: job["priority"] == -4)
+
+        # 2. one that holds nodes a lower one
+        answer = await eve.act("priority", "team-a/one", {"priority": 1})
+        assert (answer.status, "can only become lower than 0" in answer.text) == (409, True), answer
+        assert (await eve.act("priority", "team-a/one", {"priority": -2})).status == 200
+        await place.place.until("/v1/jobs/team-a/one", lambda job: job["priority"] == -2)
+
+        # 3. the number of a job with a PriorityClass would have no effect
+        of_class = {"spec": {"priorityClassName": "urgent"}}
+        await place.submit("team-a", "classed", Behaviour.RUN, pod=of_class)
+        await place.place.until("/v1/jobs/team-a/classed", lambda job: job)
+        answer = await eve.act("priority", "team-a/classed", {"priority": 1})
+        assert (answer.status, "PriorityClass urgent" in answer.text, "kubectl edit" in answer.text) == (
+            409,
+            True,
+            True,
+        )
+
+    tell(story, DashboardOptions(0, allows_actions=True))
+
+
+def test_an_ended_job_is_run_again_as_a_new_object_of_the_user(tell: Tell) -> None:
+    async def story(place: DashboardPlace) -> None:
+        for account, role in (("dan", VIEW), ("eve", VIEW), ("eve", EDIT)):
+            await place.grant(role, "team-a", account)
+        kept = {"WINDLASS_CHECKPOINTS": "/data/digits"}
+        await place.grant("system:aggregate-to-edit", "team-a", "eve")
+        code = {"metadata": {"name": "code-1"}, "data": {"x": "y"}}
+        await created(place.place.api, f"{NAMESPACES}/team-a/configmaps", code)
+        pod = {"spec": {"volumes": [{"name": "code", "configMap": {"name": "code-1"}}]}}
+        await place.submit("team-a", "digits", Behaviour.RUN, env=kept, suspend=True, pod=pod)
+        await place.place.phase("team-a/digits", "Suspended")
+        dan, eve = await place.signed_in("team-a", "dan"), await place.signed_in("team-a", "eve")
+        assert (await eve.act("rerun", "team-a/digits")).status == 409
+        assert (await eve.act("cancel", "team-a/digits")).status == 200
+        await place.place.phase("team-a/digits", "Failed")
+
+        # 1. what both runs share is said before
+        found = await dan.read("/api/rerun/team-a/digits")
+        assert found == {"is_object": True, "checkpoints": "/data/digits"}
+        found = await dan.read("/api/checkpoints/team-a/digits")
+        assert (found["place"], found["is_folder"], found["newest_at"]) == ("/data/digits", True, None)
+
+        # 2. the new object is the user's own, and starts
+        assert "may not create trainingjobs" in (await dan.act("rerun", "team-a/digits")).text
+        (again,) = (await eve.act("rerun", "team-a/digits")).json["ids"]
+        assert again.startswith("team-a/digits-")
+        await place.place.phase(again, "Running")
+        about = (await place.place.api.get(f"{JOBS.format('team-a')}/{again.removeprefix('team-a/')}"))["metadata"]
+        assert about["annotations"]["windlass.dev/rerun-of"] == "team-a/digits"
+        assert about["annotations"]["windlass.dev/user"] == "system:serviceaccount:team-a:eve"
+        assert "windlass.dev/cancel" not in about["annotations"]
+        code = await place.place.api.get(f"{NAMESPACES}/team-a/configmaps/code-1")
+        assert [each["uid"] for each in code["metadata"]["ownerReferences"]] == [about["uid"]]
+
+        # 3. another one takes its name from the first
+        assert (await eve.act("cancel", again)).status == 200
+        await place.place.phase(again, "Failed")
+        (third,) = (await eve.act("rerun", again)).json["ids"]
+        assert len(third) == len(again)
 
     tell(story, DashboardOptions(0, allows_actions=True))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import shutil
 from collections.abc import AsyncIterator
@@ -73,7 +74,10 @@ async def visit(place: DashboardPlace, page: Any, trouble: list[str]) -> None:
     await page.wait_for_selector("button:has-text('Resume')")
     assert await page.evaluate("document.cookie") == ""
 
-    # 4. the link of another user names it and asks, and works once
+    # 4. the job's page in both themes, and further changes
+    await change(place, page)
+
+    # 5. the link of another user names it and asks, and works once
     refusals = list(trouble)
     body = {"token": await place.token("team-b", "bob"), "link": True}
     made = await place.visitor().request("POST", "/login", body)
@@ -88,7 +92,7 @@ async def visit(place: DashboardPlace, page: Any, trouble: list[str]) -> None:
     await page.goto(f"{place.url}/login")
     await page.wait_for_selector("#signed-in >> text=system:serviceaccount:team-b:bob")
 
-    # 5. the sign-out
+    # 6. the sign-out
     await page.click("#out")
     await page.wait_for_selector("#form", state="visible")
     await page.goto(place.url)
@@ -96,19 +100,60 @@ async def visit(place: DashboardPlace, page: Any, trouble: list[str]) -> None:
     assert refusals == []
 
 
+async def change(place: DashboardPlace, page: Any) -> None:
+    """Looks at a job on a phone and on a wall, changes its priority, ends it, and runs it again."""
+    await page.goto(f"{place.url}/jobs/team-a/run")
+    await page.wait_for_selector(
+        "#checkpoints:has-text('windlass exec team-a/run -- windlass checkpoint ls /data/run')"
+    )
+    await inspect(page)
+
+    await answer(page, "Priority", "Change", "-1")
+    await page.locator(".facts div", has_text="Priority").get_by_text("-1").wait_for()
+    await answer(page, "Cancel", "Cancel")
+    await page.locator(".state.Cancelled").wait_for()
+    await answer(page, "Run again", "Run again")
+    await page.wait_for_url(lambda url: "/jobs/team-a/run-" in url)
+    await page.locator(".state.Running").wait_for()
+    assert await page.locator(".problem").count() == 0
+
+
+async def answer(page: Any, action: str, button: str, text: str = "") -> None:
+    """Chooses an action on the job, and answers its question."""
+    await page.locator(".head .tools").get_by_role("button", name=action).click()
+    dialog = page.get_by_role("dialog")
+    if text:
+        await dialog.get_by_role("spinbutton").fill(text)
+    await dialog.get_by_role("button", name=button).click()
+
+
+async def inspect(page: Any) -> None:
+    """Fails if the page is wider than its window, or has faults that axe-core knows."""
+    from axe_playwright_python.async_playwright import Axe  # noqa: PLC0415 - beside playwright
+
+    for width, scheme in itertools.product((390, 2400), ("light", "dark")):
+        await page.set_viewport_size({"width": width, "height": 900})
+        await page.emulate_media(color_scheme=scheme)
+        await page.wait_for_timeout(500)  # axe reads colors, and bars change theirs slowly
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
+        found = await Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]})
+        assert found.violations_count == 0, f"{width} {scheme}: {found.generate_report()}"
+    await page.set_viewport_size({"width": 1280, "height": 900})
+
+
 def test_a_user_signs_in_sees_the_own_jobs_and_changes_one(apiserver: ControlPlane, tmp_path: Path) -> None:
     async def story() -> None:
         trouble: list[str] = []
         options = DashboardOptions(0, allows_actions=True)
         async with (
-            asyncio.timeout(strays.TIMEOUT_S * 6),
+            asyncio.timeout(strays.TIMEOUT_S * 12),
             dashboard(apiserver, tmp_path, options) as place,
             browser_page(trouble) as page,
         ):
             await place.grant(VIEW, "team-a", "ann")
             await place.grant(EDIT, "team-a", "ann")
             for team, name in (("team-a", "run"), ("team-b", "hidden")):
-                await place.submit(team, name, Behaviour.RUN)
+                await place.submit(team, name, Behaviour.RUN, env={"WINDLASS_CHECKPOINTS": f"/data/{name}"})
                 await place.place.phase(f"{team}/{name}", "Running")
             await visit(place, page, trouble)
 

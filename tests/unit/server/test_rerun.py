@@ -6,9 +6,10 @@ from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import ArrayMember, Condition, Dependency, Job, Role
 from windlass.core.model.status import JobState, Phase, Status
 from windlass.jobs.kept_environment import without_secrets
+from windlass.jobs.kubernetes.labels import RERUN_OF
 from windlass.jobs.secret_values import hide_secrets
 from windlass.server.errors import ApiError
-from windlass.server.rerun import ORIGIN_LABEL, RerunEnvironment, rerun_environment, rerun_request
+from windlass.server.rerun import RerunEnvironment, rerun_environment, rerun_request
 from windlass.server.submission_request import KEY_LABEL
 
 
@@ -26,7 +27,7 @@ def test_it_waits_for_nothing_and_belongs_to_no_array() -> None:
     )
     (submission,) = rerun_request(ended(job)).submissions
     assert (submission.job.after, submission.job.array) == ((), None)
-    assert submission.job.labels == {"team": "vision", ORIGIN_LABEL: "digits-1"}
+    assert submission.job.labels == {"team": "vision", RERUN_OF: "digits-1"}
     assert submission.job.roles == job.roles
 
 

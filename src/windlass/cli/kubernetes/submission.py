@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from windlass.backends.kubernetes.gangs.stored_state import ANNOTATION
+from windlass.backends.kubernetes.gangs.repeated_object import without_server_fields
 from windlass.cli.config_file import config_path, configured
 from windlass.cli.errors import UsageError
 from windlass.cli.job_submission import current_folder, current_user, image_command, read_submissions, split_job_file
@@ -21,7 +21,6 @@ from windlass.jobs.description.job_file import loads
 from windlass.jobs.description.options import RunOptions
 from windlass.jobs.description.submission import Submission
 from windlass.jobs.errors import InputError
-from windlass.jobs.kubernetes.labels import CANCEL, USER
 from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.jobs.kubernetes.manifests.known_fields.messages import warnings_of_job_file
 from windlass.jobs.kubernetes.manifests.manifest_file import holds_manifests, objects_of
@@ -37,20 +36,6 @@ NO = "no"
 _STDIN = "<stdin>"
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """Alphabet of name suffixes, that of Kubernetes: without vowels, so that no words result."""
-_SERVER_FIELDS = (
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "managedFields",
-    "selfLink",
-)
-_STATE_ANNOTATIONS = (ANNOTATION, CANCEL, USER)
-"""Annotations that record the state of the original object, and its user."""
-
-
 _CHECKED_LATER = ("unreadable-file", "unknown-field", "invalid-job", "removed-api-version")
 """Rules of `windlass lint` about faults that the reader of manifests reports itself, as --validate says."""
 
@@ -239,16 +224,3 @@ def _within(manifest: Manifest, namespace: str) -> Manifest:
 
 def _suffix() -> str:
     return "".join(random.SystemRandom().choices(_LETTERS, k=5))
-
-
-def without_server_fields(manifest: Manifest) -> Manifest:
-    """Returns a manifest as printed by `kubectl get -o yaml`, without server-set fields and without its state."""
-    about = _mapping(manifest.get("metadata"))
-    kept = {name: value for name, value in about.items() if name not in _SERVER_FIELDS}
-    if annotations := _mapping(kept.pop("annotations", None)):
-        kept["annotations"] = {name: text for name, text in annotations.items() if name not in _STATE_ANNOTATIONS}
-    return {**{name: value for name, value in manifest.items() if name != "status"}, "metadata": kept}
-
-
-def _mapping(value: Any) -> Manifest:
-    return value if isinstance(value, dict) else {}

@@ -1,4 +1,4 @@
-"""Merge patches of a job's object that cancel, suspend and resume the job."""
+"""Merge patches of a job's object that cancel, suspend and resume the job, and change its priority."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ def action_patch(verb: str, kind: str, by: str) -> dict[str, Any]:
         return {"metadata": {"annotations": {CANCEL: by or "unknown user"}}}
     suspend = {"suspend": verb == "suspend"}
     return {"spec": {"runPolicy": suspend} if has_run_policy(kind) else suspend}
+
+
+def priority_patch(priority: int) -> dict[str, Any]:
+    """The patch of a TrainingJob's number. Other kinds name a PriorityClass."""
+    return {"spec": {"priority": priority}}

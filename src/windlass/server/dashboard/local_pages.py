@@ -20,6 +20,7 @@ from windlass.server.dashboard.rerun_environment import read_rerun_environment
 from windlass.server.dashboard.simulation import Simulation
 from windlass.server.dashboard.view import View
 from windlass.server.errors import ApiError, ErrorCode
+from windlass.server.priority_request import read_priority
 from windlass.server.rerun import rerun_request
 from windlass.server.service import Service
 
@@ -68,7 +69,7 @@ class LocalPages:
         if verb in JOB_ACTIONS:
             return await self.actions.act(verb, name, body)
         if verb == "priority":
-            return await self.actions.set_priority(name, _priority(body.get("priority")))
+            return await self.actions.set_priority(name, read_priority(body))
         if verb == "rerun":
             state = await self.service.lookup.state((await self.service.lookup.ids(name))[0])
             environment = read_rerun_environment(self.paths, state.id)
@@ -105,9 +106,3 @@ class LocalSources:
     async def node_history(self, node: str, _visible: Collection[str] | None) -> list[Json]:
         """Attempts by the database of the folder."""
         return await asyncio.to_thread(read_node_history, self._paths, node)
-
-
-def _priority(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _MAX_PRIORITY:
-        raise ApiError(ErrorCode.BAD_REQUEST, f"priority is a whole number from -{_MAX_PRIORITY} to {_MAX_PRIORITY}")
-    return value

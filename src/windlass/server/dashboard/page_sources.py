@@ -18,7 +18,10 @@ class PageSources(Protocol):
         """Findings on the newest failed `attempt`: its `verdict` with evidence or None, and what was `unseen`."""
 
     async def checkpoints(self, details: Json) -> Json:
-        """The `place` of checkpoints, the newest `checkpoints`, whether it `is_remote`, and a `trouble`."""
+        """The `place` of checkpoints, the newest `checkpoints`, whether it `is_remote`, and a `trouble`.
+
+        Of a place that is not read: whether it `is_folder` of the job's pods, and the time (ms) of the newest one.
+        """
 
     async def log(
         self, job_id: str, attempt: int | None, ranks: Sequence[int] | None, after: Mapping[str, int]

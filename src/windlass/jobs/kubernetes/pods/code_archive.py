@@ -31,6 +31,8 @@ MAX_ARCHIVE_BYTES = 1 << 20
 """Bytes that a ConfigMap may hold (MaxSecretSize in k8s.io/api/core/v1)."""
 CODE_LABEL = f"{OURS}code"
 """The label of objects that hold code; its value is the hash."""
+CODE_PREFIX = "code-"
+"""Start of the names of these objects."""
 KEY = "code.tar.gz"
 _PACKED = "/windlass/packed"
 _DATE = 315_532_800
@@ -68,7 +70,7 @@ class CodeArchive:
     @property
     def name(self) -> str:
         """Name of the object that holds it."""
-        return f"code-{self.digest}"
+        return f"{CODE_PREFIX}{self.digest}"
 
 
 def pack(files: Iterable[File]) -> CodeArchive:

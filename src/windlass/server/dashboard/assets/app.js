@@ -141,6 +141,7 @@ async function begin() {
   document.addEventListener("keydown", onKey);
   addEventListener("popstate", onMove);
   document.getElementById("theme").addEventListener("click", switchTheme);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => current?.redraw?.());
   document.getElementById("help").addEventListener("click", help);
   const signedIn = session().catch((error) => { problem(error); return about; });
   await import(`./pages/${pageOf(location.pathname).name}.js`); // loads meanwhile

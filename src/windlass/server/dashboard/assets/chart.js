@@ -15,7 +15,13 @@ export class LineChart {
     this.holder = h("div", { class: "plot", role: "img", "aria-label": title });
     this.element = h("div", { class: "chart" }, h("h3", {}, title, " ", h("small", {}, about)), this.holder);
     this.lines = [];
-    new ResizeObserver(() => this.draw()).observe(this.holder);
+    new ResizeObserver(() => { if (this.holder.isConnected) this.draw(); else this.release(); }).observe(this.holder);
+  }
+
+  // Frees the plot of a page that was left: until then the window's listeners hold it, and with it all of the page.
+  release() {
+    this.plot?.destroy();
+    this.plot = this.labels = undefined;
   }
 
   update(lines) {

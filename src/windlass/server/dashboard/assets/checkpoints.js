@@ -30,13 +30,13 @@ export class Checkpoints {
     Object.assign(this, { at: Date.now(), ended });
     let found;
     try { found = await this.get(this.path); } catch { return; }
-    this.element.hidden = !found.checkpoints.length && !found.losses.length;
+    this.element.hidden = !found.checkpoints.length && !found.losses.length && !(found.is_remote && found.place) && !found.newest_at;
     this.saved.update(found.checkpoints);
     this.saved.element.parentElement.hidden = !found.checkpoints.length;
     this.losses = found.losses;
     this.lost.update(found.losses);
     for (const each of [this.lossTitle, this.lost.element.parentElement]) each.hidden = !found.losses.length;
-    this.about.textContent = explanation(found);
+    this.about.textContent = explanation(found, job);
   }
 }
 
@@ -50,9 +50,19 @@ export function totalLoss(losses) {
   return `${parts.length ? parts.join(", ") : "unknown"} by ${count(losses.length, "failure")}`;
 }
 
-function explanation(found) {
+function explanation(found, job) {
   if (found.trouble) return found.trouble;
-  if (found.is_remote) return `They are in ${found.place}: windlass checkpoint ls ${found.place}`;
+  if (found.is_remote) return [remotePlace(found, job.id), newest(found, job.now)].filter(Boolean).join(" ");
   if (!found.checkpoints.length) return "None is in the folder of the job. A script that names another folder keeps them there.";
   return `${count(found.checkpoints.length, "checkpoint")} in ${found.place}`;
+}
+
+// Where checkpoints lie that are not read here, and the command that lists them.
+function remotePlace({ place, is_folder: isFolder }, id) {
+  if (!place) return "The environment of the job does not name their place (WINDLASS_CHECKPOINTS).";
+  return isFolder ? `They are in ${place} of its pods: windlass exec ${id} -- windlass checkpoint ls ${place}` : `They are in ${place}: windlass checkpoint ls ${place}`;
+}
+
+function newest({ newest_at: at }, now) {
+  return at ? `A failure now would cost the work since ${clock(at)}, ${duration(now - at)} ago.` : "";
 }

@@ -70,7 +70,12 @@ export function choice(label, options, selected, change) {
 }
 
 export function colourOf(index) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--p${((index % 8) + 8) % 8}`).trim();
+  return tint(colourName(index));
+}
+
+// The name of a colour of the theme, for styles: unlike the colour itself, it follows the theme.
+export function colourName(index) {
+  return `--p${((index % 8) + 8) % 8}`;
 }
 
 export function tint(name) {

@@ -35,6 +35,7 @@ async function change(verb, job, page) {
 
 // What a second run takes over from the first. `found`: its environment.
 function rerunDetail(found) {
+  if (found.is_object) return objectDetail(found.checkpoints);
   const begins = found.checkpoints ? `It goes on from the checkpoints in ${found.checkpoints}, which its environment names.` : "It starts from the beginning.";
   if (!found.is_kept) return `A new job has the same definition. ${begins} It has the daemon's environment: that of the first run is not known.`;
   const secrets = [
@@ -42,4 +43,9 @@ function rerunDetail(found) {
     found.missing.length ? `It lacks ${found.missing.join(", ")}: values that may be secrets are not kept after the end. To set them, submit it from the command line.` : "",
   ];
   return ["A new job has the same definition and environment.", begins, ...secrets].filter(Boolean).join(" ");
+}
+
+function objectDetail(place) {
+  const there = place ? ` and the checkpoints in ${place}` : "";
+  return `A new object has the same definition, without an array and what the first one waited for. It uses the same volumes${there}: a script that finds its checkpoints there goes on from them.`;
 }

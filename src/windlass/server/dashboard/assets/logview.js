@@ -1,5 +1,5 @@
 // Output of the ranks: only the rows in sight are elements, whatever the number of lines.
-import { colourOf, encodeId, h, remember, tint } from "./dom.js";
+import { colourName, encodeId, h, remember, tint } from "./dom.js";
 import { clock } from "./format.js";
 
 const MOST_LINES = 100_000;
@@ -116,7 +116,7 @@ export class LogView {
   row([at, rank, stream, text], number) {
     const name = rank < 0 ? `agent ${-rank}` : `r${rank}`;
     const row = h("div", { class: `row${stream === "err" ? " err" : ""}`, title: clock(at), vars: { top: `${number * this.height}px` } },
-      h("b", { vars: { "--of": colourOf(rank) } }, name));
+      h("b", { vars: { "--of": `var(${colourName(rank)})` } }, name));
     row.append(...marked(printable(text), this.filter));
     return row;
   }

@@ -11,16 +11,19 @@ from typing import Any
 
 from windlass.backends.kubernetes.status.redaction import redact
 from windlass.backends.port import BackendError
+from windlass.core.model.status import TERMINAL, JobState
 from windlass.server.actions import JOB_ACTIONS, find_obstacle
 from windlass.server.dashboard.pages import Filters, PageViews
 from windlass.server.dashboard.simulation import Simulation
 from windlass.server.dashboard.view import View
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.job_filter import is_in_namespace
+from windlass.server.operator.dashboard.cluster_checkpoints import checkpoint_place
 from windlass.server.operator.dashboard.object_actions import ObjectActions
 from windlass.server.operator.dashboard.user_sessions import UserSession
 from windlass.server.operator.queries.authorization import Authorizer, query_right
 from windlass.server.operator.queries.fair_turns import FairTurns, limit_key
+from windlass.server.priority_request import read_priority
 
 Json = dict[str, Any]
 _OF_ROWS = ("overview", "queue", "time_axis", "history")
@@ -42,6 +45,7 @@ _OF_JOB: Mapping[str, str] = MappingProxyType(
         "job": "jobs",
         "metrics": "jobs",
         "checkpoints": "jobs",
+        "rerun": "jobs",
         "slowness": "jobs",
         "why": "jobs/why",
         "findings": "jobs/why",
@@ -113,6 +117,10 @@ class ClusterPages:
             await self.authorizer.require(self.session.user, query_right("list", _OF_CLUSTER[view]))
         elif view not in _OF_ROWS or name:
             return None
+        if view == "rerun":
+            return View(
+                (view, name), partial(self._answer, self.turns.views, name, partial(self._describe_rerun, name))
+            )
         is_measured = view in _MEASURED
         found = View((view,), _find_no_series) if is_measured else self.views.find(view, name, _bounded(filters))
         of_job = name if view in _OF_JOB else ""
@@ -123,13 +131,38 @@ class ClusterPages:
         await self._require_job("jobs/log", name)
         return dict(await self._answer(self.turns.logs, name, partial(self.views.log, name, filters)))
 
-    async def act(self, verb: str, name: str, _body: Mapping[str, Any]) -> Json:
-        """Cancels, suspends or resumes a job, or the jobs of an array whose state allows it."""
-        if verb not in JOB_ACTIONS:
+    async def act(self, verb: str, name: str, body: Mapping[str, Any]) -> Json:
+        """Cancels, suspends or resumes a job or an array; changes the priority of a job, or runs it again."""
+        changes: dict[str, Callable[[], Awaitable[Json]]] = {
+            **{each: partial(self._change, each, name) for each in JOB_ACTIONS},
+            "priority": partial(self._set_priority, name, body),
+            "rerun": partial(self._rerun, name),
+        }
+        if verb not in changes:
             message = f"the dashboard of a cluster has no action {verb[:40]!r}"
-            raise ApiError(ErrorCode.BAD_REQUEST, message, f"use one of {', '.join(JOB_ACTIONS)}")
+            raise ApiError(ErrorCode.BAD_REQUEST, message, f"use one of {', '.join(changes)}")
         await self._require_job("jobs", name)
-        return dict(await self._answer(self.turns.actions, name, partial(self._change, verb, name)))
+        return dict(await self._answer(self.turns.actions, name, changes[verb]))
+
+    async def _set_priority(self, name: str, body: Mapping[str, Any]) -> Json:
+        state = await self._find_state(name)
+        await self.actions.set_priority(self.session, state.id, read_priority(body))
+        return {"jobs": [{"id": state.id}]}
+
+    async def _rerun(self, name: str) -> Json:
+        state = await self._find_state(name)
+        if state.status.phase not in TERMINAL:
+            raise ApiError(ErrorCode.WRONG_STATE, f"{state.id} has not ended", "wait for its end, or cancel it first")
+        return {"ids": [await self.actions.rerun(self.session, state.id)]}
+
+    async def _describe_rerun(self, name: str) -> Json:
+        """The place of checkpoints that a second run shares with the first, by its object."""
+        state = await self._find_state(name)
+        return {"is_object": True, "checkpoints": checkpoint_place(state.job, self.actions.backend.jobs.get(state.id))}
+
+    async def _find_state(self, name: str) -> JobState:
+        lookup = self.views.service.lookup
+        return await lookup.state((await lookup.ids(name))[0])
 
     async def _change(self, verb: str, name: str) -> Json:
         states = await self.views.service.lookup.states(name)

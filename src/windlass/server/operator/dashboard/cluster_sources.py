@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.core.model.status import Phase
 from windlass.server.dashboard.node_history import attempt_span
 from windlass.server.operator.cluster_job_records import ClusterJobRecords
+from windlass.server.operator.dashboard.cluster_checkpoints import describe_checkpoints
 from windlass.server.operator.dashboard.live_logs import LiveLogs, new_lines
 from windlass.server.operator.history.entries import StoredLog
 
@@ -44,9 +46,14 @@ class ClusterSources:
         verdict = {**shown, "why": "", "command": "", "evidence": [], "alternatives": []}
         return {"attempt": cause["generation"], "verdict": verdict, "unseen": unseen}
 
-    async def checkpoints(self, _details: Json) -> Json:
-        """None: they lie in volumes and buckets of the job, which the operator does not read."""
-        return {"place": "", "is_remote": True, "trouble": "", "checkpoints": []}
+    async def checkpoints(self, details: Json) -> Json:
+        """Their place, and the newest one by the reports of ranks: the operator reads no volumes and buckets."""
+        state = await self.records.job(details["id"])
+        if state is None:
+            return {"place": "", "is_remote": True, "trouble": "", "checkpoints": []}
+        is_running = details["phase"] == Phase.RUNNING.value
+        gang = self.live.backend.jobs.get(state.id)
+        return describe_checkpoints(state.job, gang, details["progress"] if is_running else None)
 
     async def log(
         self, job_id: str, attempt: int | None, ranks: Sequence[int] | None, after: Mapping[str, int]

@@ -1,50 +1,130 @@
-"""Changes of jobs by users: patches of the jobs' objects with the user's own token."""
+"""Changes of jobs by users: writes of the jobs' objects with the user's own token."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ssl
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.access import Access, Identity
-from windlass.backends.kubernetes.client.api_errors import ApiError as RefusedError
+from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.object_reference import OWN_KIND, reference_to
+from windlass.backends.kubernetes.client.resources import CONFIG_MAPS
 from windlass.backends.kubernetes.client.reviews import AccessRight, review_self
-from windlass.jobs.kubernetes.job_patches import action_patch
+from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.repeated_object import owned_by, repeated_object, shipped_code
+from windlass.jobs.kubernetes.job_patches import action_patch, priority_patch
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.operator.dashboard.user_sessions import UserSession
 from windlass.server.operator.queries.authorization import Authorizer
+from windlass.server.priority_request import with_priority
+
+_ARRIVAL_S = 2.0
+"""Longest time for which the answer to a rerun waits until the operator has seen the new object."""
+_POLL_INTERVAL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectActions:
-    """Cancels, suspends and resumes jobs of our kinds. Methods raise ApiError, BackendError."""
+    """Cancels, suspends, resumes and repeats jobs of our kinds, and changes priorities.
+
+    Methods raise ApiError, BackendError.
+    """
 
     backend: KubernetesBackend
     authorizer: Authorizer
 
     async def apply(self, session: UserSession, verb: str, job_id: str) -> None:
-        """Patches the object of one job, if the user may."""
+        """Cancels, suspends or resumes one job by a patch of its object, if the user may."""
+        gang = self._find(job_id)
+        job = gang.reference
+        patch = action_patch(verb, job.resource.kind, session.user.name)
+        async with self._as_user(session, "patch", gang, f"windlass {verb} {job_id}") as connection:
+            await connection.patch(job.resource, job.namespace, job.name, patch)
+
+    async def set_priority(self, session: UserSession, job_id: str, priority: int) -> None:
+        """Changes the number of a TrainingJob, if its state, its queue and the rights of the user allow it."""
+        gang = self._find(job_id)
+        job = gang.reference
+        edit = f"kubectl edit {job.resource.full_name} -n {job.namespace} {job.name}"
+        async with self._as_user(session, "patch", gang, edit) as connection:
+            self._check_priority(gang, priority, edit)
+            await connection.patch(job.resource, job.namespace, job.name, priority_patch(priority))
+
+    def _check_priority(self, gang: Gang, priority: int, edit: str) -> None:
+        """Raises ApiError if a number would have no effect, or not the intended one. `edit`: opens the object."""
+        if gang.reference.resource.kind != OWN_KIND or gang.parsed.priority_class:
+            of_class = f"the PriorityClass {gang.parsed.priority_class or 'of its pods'}"
+            message = f"{gang.id} has the priority of {of_class}, and a number would have no effect"
+            raise ApiError(ErrorCode.WRONG_STATE, message, f"name another class in its object: {edit}")
+        with_priority(gang.decided_state, priority)
+        namespace = gang.reference.namespace
+        queues = self.backend.monitor.lookups.of(namespace).queues_of(namespace)
+        if fault := queues.allowed_priority(gang.job.queue, priority)[1]:
+            raise ApiError(ErrorCode.REFUSED, f"{gang.id} {fault}")
+
+    async def rerun(self, session: UserSession, job_id: str) -> str:
+        """Creates the object of an ended job again, if the user may. Returns the id of the new job."""
+        gang = self._find(job_id)
+        job = gang.reference
+        by_hand = f"kubectl get {job.resource.full_name} -n {job.namespace} {job.name} -o yaml, and windlass submit"
+        async with self._as_user(session, "create", gang, by_hand) as connection:
+            manifest = await connection.get(job.resource, job.namespace, job.name)
+            again = repeated_object(manifest, gang.job.name, job_id, session.user.name)
+            created = await connection.create(job.resource, again)
+            await _keep_code(connection, gang, owned_by(created))
+        made = reference_to(job.resource, created)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ARRIVAL_S):
+                while self.backend.jobs.get(made.job_id) is None:  # noqa: ASYNC110 - the store has no event
+                    await asyncio.sleep(_POLL_INTERVAL_S)
+        return made.job_id
+
+    def _find(self, job_id: str) -> Gang:
         gang = self.backend.jobs.get(job_id)
         if gang is None:
             message = f"{job_id} has no object that could be changed"
             raise ApiError(ErrorCode.WRONG_STATE, message, "change the objects that own its pods, with kubectl")
-        job, user = gang.reference, session.user
-        right = AccessRight("patch", job.resource.plural, job.namespace, job.name, job.resource.group)
-        await self.authorizer.require(user, right, "edit")
-        patch = action_patch(verb, job.resource.kind, user.name)
-        access = await _as_user(self.backend.connection.access, session.token)
+        return gang
+
+    @contextlib.asynccontextmanager
+    async def _as_user(self, session: UserSession, verb: str, gang: Gang, instead: str) -> AsyncIterator[Connection]:
+        """A connection with the token of a user who may do this to the object. `instead`: a command that does it."""
+        await self.authorizer.require(session.user, _right(verb, gang), "edit")
+        access = await _access_of(self.backend.connection.access, session.token)
         async with Connection(access, limit=1) as connection:
-            if (await review_self(connection)).user.name != user.name:
-                message = f"the API server does not take the token of {user.name} from the operator"
-                raise ApiError(ErrorCode.NOT_ALLOWED, message, f"use the command line: windlass {verb} {job_id}")
+            if (await review_self(connection)).user.name != session.user.name:
+                message = f"the API server does not take the token of {session.user.name} from the operator"
+                raise ApiError(ErrorCode.NOT_ALLOWED, message, f"use the command line: {instead}")
             try:
-                await connection.patch(job.resource, job.namespace, job.name, patch)
-            except RefusedError as error:  # of the user's own request
-                raise ApiError(ErrorCode.WRONG_STATE, f"the API server refuses to change {job_id}: {error}") from None
+                yield connection
+            except Refusal as error:  # of the user's own request
+                raise ApiError(ErrorCode.WRONG_STATE, f"the API server refuses to change {gang.id}: {error}") from None
 
 
-async def _as_user(access: Access, token: str) -> Access:
+def _right(verb: str, gang: Gang) -> AccessRight:
+    """The right to change the object of a job, or to create another one beside it."""
+    job = gang.reference
+    name = "" if verb == "create" else job.name
+    return AccessRight(verb, job.resource.plural, job.namespace, name, job.resource.group)
+
+
+async def _keep_code(connection: Connection, gang: Gang, patch: dict[str, Any]) -> None:
+    """Adds an owner to the shipped code of a job, which is deleted with its last owner.
+
+    A user who may not change ConfigMaps has a second run whose code ends with the object of the first.
+    """
+    for name in shipped_code(gang.parsed):
+        with contextlib.suppress(Refusal):
+            await connection.patch(CONFIG_MAPS, gang.reference.namespace, name, patch, kind="strategic")
+
+
+async def _access_of(access: Access, token: str) -> Access:
     """Access to the same API server with a user's token. Raises AccessError."""
     own = await access.identify(False)
     identity = Identity(f"Bearer {token}", None if own.tls is None else _without_certificate(own.tls))
