@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from windlass.diagnose.failures.verdict_texts import fill_text
+
 _HEAD = """# Rules of `windlass doctor`
 
 For users of `windlass doctor` and for authors of rules ([how to add one](../guides/diagnosis-rules.md)): every rule
@@ -34,5 +36,6 @@ def _section(table: Traversable) -> str:
 
 
 def _row(rule: dict[str, Any]) -> str:
-    cells = (f"[{rule['id']}]({rule['source']})", rule["cause"], rule["role"], rule["retry"], rule["why"], rule["fix"])
+    fix = fill_text(rule["fix"], {}, None, None)
+    cells = (f"[{rule['id']}]({rule['source']})", rule["cause"], rule["role"], rule["retry"], rule["why"], fix)
     return f"| {' | '.join(cell.replace('|', chr(92) + '|').replace('<', '&lt;') for cell in cells)} |"

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from windlass.diagnose.failures.collective_names import NAMELESS
+from windlass.diagnose.failures.next_commands import WHERE_TO_FIND, fill_command
 from windlass.diagnose.failures.signatures import every_signature
 from windlass.diagnose.failures.verdict_texts import fill_text
 from windlass.diagnose.rule_reference import rules_page
@@ -88,6 +89,98 @@ def test_the_verdict_is_a_whole_sentence_whatever_its_signatures_capture(rule: d
     for names in known:
         text = fill_text(rule["verdict"], dict.fromkeys(names - ENGINE_NAMES, "VALUE."), None, None)
         assert not re.search(r"unknown|[{}\[\]|]|\.\.|  |\w\(| [.,:;)]|[:,]$", text), text
+
+
+@each_rule
+def test_the_values_of_the_examples_stand_apart_from_the_words_around_them(rule: dict[str, Any]) -> None:
+    found = [match for line in rule["matches"] for pattern in PATTERNS[rule["id"]] if (match := pattern.search(line))]
+    for values in ({name: value for name, value in match.groupdict().items() if value} for match in found):
+        for template in (rule["verdict"], rule["fix"]):
+            text = fill_text(template, values, None, None)
+            assert not re.search(r": :|:\.|a (?:rank|node)\w", text), text
+            shown = [value for name, value in values.items() if re.search(rf"[{{|]{name}[}}|]", template)]
+            assert [value for value in shown if is_joined(value.strip(" .:"), text)] == [], text
+
+
+def is_joined(value: str, text: str) -> bool:
+    """Whether a value stands in a text, and only as a part of longer words."""
+    edges = r"(?<!\w)" * value[:1].isalnum(), r"(?!\w)" * value[-1:].isalnum()
+    return len(value) > 1 and value in text and not re.search(edges[0] + re.escape(value) + edges[1], text)
+
+
+@each_rule
+def test_the_next_command_has_a_value_or_the_place_of_each_value(rule: dict[str, Any]) -> None:
+    command = rule.get("command", "")
+    groups = {name for pattern in PATTERNS[rule["id"]] for name in pattern.groupindex} | ENGINE_NAMES | {"log"}
+    places = [place.split("|") for place in re.findall(r"{([\w|]+)}", command)]
+    assert all(set(names) <= groups and last in WHERE_TO_FIND for *names, last in places)
+    outside = re.sub(r"{[\w|]+}|'[^']*'|\"[^\"]*\"", "", command)
+    assert not set(re.findall(r"\b[A-Z_]+\b", outside)) & (WHERE_TO_FIND.keys() | {"MASTER_ADDR", "MASTER_PORT"})
+    filled = fill_command(command, dict.fromkeys(groups, "VALUE"), None, None)
+    assert not re.search(r"{[\w|]+}|VALUE\w|\wVALUE", filled), filled
+
+
+def test_a_command_takes_only_plain_words_of_a_log() -> None:
+    command = "ss -ltnp 'sport = :{port|PORT}'"
+    unknown = f"ss -ltnp 'sport = :PORT'  # PORT: {WHERE_TO_FIND['PORT']}"
+    assert fill_command(command, {"port": "29777"}, None, None) == "ss -ltnp 'sport = :29777'"
+    assert fill_command(command, {"port": "1'; reboot #"}, None, None) == unknown
+    assert fill_command("ls {path|PATH}", {"path": "-rf"}, None, None).startswith("ls PATH  # PATH: ")
+    assert (
+        fill_command("windlass logs {job|JOB} --rank {rank|RANK}", {"job": "t"}, 3, None) == "windlass logs t --rank 3"
+    )
+
+
+BIND = "The server socket has failed to"
+
+
+@pytest.mark.parametrize(
+    ("rule", "line", "text", "command"),
+    [
+        (
+            "rendezvous-port-in-use",
+            f"{BIND} listen on any local network address. port: 29777, useIpv6: false, code: -98, name: EADDRINUSE",
+            "the port 29777 that",
+            "ss -ltnp 'sport = :29777'",
+        ),
+        (
+            "rendezvous-port-in-use",
+            f"[c10d] {BIND} bind to [::]:29777 (errno: 98 - Address already in use).",
+            "the port 29777 that",
+            "ss -ltnp 'sport = :29777'",
+        ),
+        (
+            "rendezvous-refused",
+            "The client socket has timed out after 60000ms while trying to connect to (127.0.0.1, 29999).",
+            "The rendezvous address 127.0.0.1:29999 does",
+            "nc -vz 127.0.0.1 29999",
+        ),
+        (
+            "host-allocation-failed",
+            "DefaultCPUAllocator: can't allocate memory: you tried to allocate 4294967296 bytes.",
+            "An allocation of 4294967296 bytes of host memory failed on a rank.",
+            "ulimit -v; free -g; cat /sys/fs/cgroup/memory.max",
+        ),
+        (
+            "executable-missing",
+            'exec: "torchrun": executable file not found in $PATH: unknown',
+            "executed: torchrun.",
+            "command -v torchrun",
+        ),
+        (
+            "rendezvous-dns",
+            "The IPv4 network addresses of (train-master-0, 23456) cannot be retrieved (gai error: -2 - Unknown).",
+            "host train-master-0 does",
+            "getent hosts train-master-0",
+        ),
+    ],
+    ids=["port", "bound port", "address", "bytes", "program", "host"],
+)
+def test_texts_and_commands_have_the_values_of_the_message(rule: str, line: str, text: str, command: str) -> None:
+    found = next(match for pattern in PATTERNS[rule] if (match := pattern.search(line)))
+    values = {name: value for name, value in found.groupdict().items() if value}
+    assert text in fill_text(RULES[rule]["verdict"], values, None, None)
+    assert fill_command(RULES[rule]["command"], values, None, None) == command
 
 
 def test_a_value_that_the_text_does_not_name_is_its_detail_and_nothing_else() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from windlass.diagnose.failures.line_prefix import read_prefixes
 
@@ -20,9 +20,7 @@ _FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,400})", line \d+')
 _TRACEBACK = "Traceback (most recent call last)"
 _INSTALLED = re.compile(r"(?:^|[/\\])(?:site-packages|dist-packages|[Ll]ib|lib64|python[\d.]+)[/\\]|^<")
 """Paths of installed packages and of Python itself."""
-_FILE = re.compile(
-    r"(?:(?:^|[/\\])(?P<parent>[^/\\]*))?(?:^|[/\\])(?P<module>[A-Za-z_]\w*)(?P<is_folder>[/\\]__init__)?\.pyc?$"
-)
+_FILE = re.compile(r"(?:^|[/\\])(?P<module>[A-Za-z_]\w*)(?P<is_folder>[/\\]__init__)?\.pyc?$")
 
 
 def shadow_values(values: Mapping[str, str], newest_first: Iterable[bytes]) -> Mapping[str, str] | None:
@@ -35,18 +33,22 @@ def shadow_values(values: Mapping[str, str], newest_first: Iterable[bytes]) -> M
         return {"module": values["package"]} if _PACKAGES.fullmatch(values["package"]) else None
     if "module" in values and not _is_known(values["module"]):
         return None
-    files = [values["file"]] if "file" in values else _files_of_traceback(newest_first)
-    return next(({"module": module, "file": file} for file in files if (module := _module_shadowed_by(file))), None)
+    frames = list(_files_of_traceback(newest_first))
+    files = [values["file"]] if "file" in values else frames
+    return next(({"module": found, "file": file} for file in files if (found := _shadowed_by(file, frames))), None)
 
 
-def _module_shadowed_by(file: str) -> str:
-    """The known module whose name a file of the program has; "" for an installed file and for a library's sources."""
+def _shadowed_by(file: str, frames: Sequence[str]) -> str:
+    """The known module whose name a file of the program has, else "".
+
+    A folder with the name of a library may be the library itself, so it counts only beside a file of the traceback.
+    """
     name = _FILE.search(file)
     if not name or not _is_known(name["module"]) or _INSTALLED.search(file):
         return ""
-    parent = (name["parent"] or "").lower()
-    is_source = name["is_folder"] and (parent == "src" or name["module"].lower() in parent)
-    return "" if is_source else name["module"]
+    beside = {frame.replace("\\", "/").rpartition("/")[0] for frame in frames}
+    is_of_library = name["is_folder"] and file[: name.start()].replace("\\", "/") not in beside
+    return "" if is_of_library else name["module"]
 
 
 def _is_known(module: str) -> bool:

@@ -11,9 +11,10 @@ from windlass.diagnose.failures.candidates import CauseCandidate, weaken
 from windlass.diagnose.failures.evidence import Fact
 from windlass.diagnose.failures.failure_rules import RuleRole, xid_actions
 from windlass.diagnose.failures.line_prefix import read_prefixes
+from windlass.diagnose.failures.next_commands import command_for
 from windlass.diagnose.failures.rank_comparison import RankComparison
 from windlass.diagnose.failures.verdict_amendments import MOST_ALTERNATIVES, amend_verdict
-from windlass.diagnose.failures.verdict_texts import fill_command, fill_text
+from windlass.diagnose.failures.verdict_texts import fill_text
 from windlass.jobs.secret_masks import mask_secrets
 
 _MOST_EVIDENCE = 6
@@ -48,7 +49,7 @@ def _described(best: CauseCandidate, ranked: Sequence[CauseCandidate], mask: Cal
         advice=_advice(best, place),
         why=_explain(best, place),
         fix=_filled(rule.fix, place, mask),
-        command=fill_command(rule.command, place.values, place.rank, place.node),
+        command=command_for(rule.command, place),
         decide=rule.decide,
         rank=place.rank,
         node=place.node,

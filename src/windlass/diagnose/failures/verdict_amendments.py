@@ -8,6 +8,7 @@ from windlass.diagnose.diagnosis import Advice, Certainty, OtherCause, RootCause
 from windlass.diagnose.failures.divergent_operations import Divergence
 from windlass.diagnose.failures.failure_rules import LOST_PEERS, TIMEOUTS, FailureRule, load_rules
 from windlass.diagnose.failures.laggard import WORK_NUMBERS, Laggard
+from windlass.diagnose.failures.next_commands import fill_command
 from windlass.diagnose.failures.rank_comparison import RankComparison
 from windlass.diagnose.failures.verdict_texts import describe_ranks
 from windlass.diagnose.failures.world_size import COUNTED, KEYED, OversizedWorld
@@ -54,7 +55,7 @@ def _with_laggard(verdict: RootCause, laggard: Laggard) -> RootCause:
         return found
     found = replace(found, cause=laggard.cause, text=f"{text} By its last line it {laggard.activity}.")
     rule = next((each for each in load_rules().values() if each.cause == laggard.cause), None)
-    return replace(found, fix=rule.fix, command=rule.command) if rule else found
+    return replace(found, fix=rule.fix, command=_command(rule, found)) if rule else found
 
 
 def _subject(laggard: Laggard) -> str:
@@ -74,9 +75,13 @@ def _with_rule(verdict: RootCause, rule: FailureRule) -> RootCause:
         advice=rule.advice,
         why=rule.why,
         fix=rule.fix,
-        command=rule.command,
+        command=_command(rule, verdict),
         decide=rule.decide,
     )
+
+
+def _command(rule: FailureRule, verdict: RootCause) -> str:
+    return fill_command(rule.command, {}, verdict.rank, verdict.node)
 
 
 def _missing_ranks(silent: tuple[int, ...]) -> str:
@@ -90,7 +95,7 @@ def _with_divergence(verdict: RootCause, divergence: Divergence) -> RootCause:
     rule = next(each for each in load_rules().values() if each.cause == _DIVERGENT)
     if divergence.is_same_number:
         text = f"{verdict.text.rstrip('.')}. The ranks call different collectives: {divergence.text}."
-        return replace(verdict, cause=_DIVERGENT, text=text, fix=rule.fix, command=rule.command)
+        return replace(verdict, cause=_DIVERGENT, text=text, fix=rule.fix, command=_command(rule, verdict))
     other = OtherCause(rule.id, _DIVERGENT, f"The ranks call different collectives: {divergence.text}.", rule.decide)
     return replace(verdict, alternatives=(other, *verdict.alternatives[: MOST_ALTERNATIVES - 1]))
 
@@ -102,7 +107,9 @@ def _with_stall(verdict: RootCause) -> RootCause:
     text = f"{start}: all ranks had entered it, and a GPU or the network did not finish it."
     other = OtherCause(verdict.rule, verdict.cause, "A rank is late, stuck or gone.", verdict.decide)
     alternatives = (other, *verdict.alternatives[: MOST_ALTERNATIVES - 1])
-    return replace(verdict, cause=_STALLED, text=text, fix=rule.fix, command=rule.command, alternatives=alternatives)
+    return replace(
+        verdict, cause=_STALLED, text=text, fix=rule.fix, command=_command(rule, verdict), alternatives=alternatives
+    )
 
 
 def _with_oversized_world(verdict: RootCause, world: OversizedWorld) -> RootCause:

@@ -9,17 +9,6 @@ _PLACE = re.compile(r"{([\w|]+)}")
 _SEGMENT = re.compile(r"\[([^\[\]{}]*{[^\[\]]*)\]")
 _DETAIL = "detail"
 """Value that stands for the words that a signature captures, whatever the name of their group is."""
-_SAFE_WORD = re.compile(r"[\w./:@%+=,][\w./:@%+=,-]{0,199}")
-"""Values that a shell takes as one plain word. A log may contain any other."""
-_WHERE = {
-    "JOB": "the name that `windlass ps` lists",
-    "RANK": "the rank that ended first, `windlass status` names it",
-    "POD": "kubectl get pods",
-    "MODULE": "the module that the message names",
-    "ADDRESS": "the address of rank 0, MASTER_ADDR or --rdzv-endpoint",
-    "PORT": "the port of rank 0, MASTER_PORT or --rdzv-endpoint",
-}
-"""Places where a reader finds a value that the evidence does not name."""
 _UNKNOWN_DETAIL = re.compile(r"(?:: | \()?{detail}\)?")
 _LONGEST_VALUE = 300
 _UNKNOWN = "unknown"
@@ -38,7 +27,7 @@ def fill_text(text: str, values: Mapping[str, str], rank: int | None, node: str 
     `{a|b}` is the first known value of several. `[…]` is left out unless all its values are known, and so is
     `: {detail}`. `{detail}` is the first value that the text does not name, where no group has that name.
     """
-    known = {name: value.strip().rstrip(".:")[:_LONGEST_VALUE] for name, value in values.items() if value.strip(" .:")}
+    known = {name: shown for name, value in values.items() if (shown := _shown(value))}
     known |= {"rank": str(rank)} if rank is not None else {}
     known |= {"node": node} if node else {}
     named = {name for place in _PLACE.findall(text) for name in place.split("|")} | {"rank", "node"}
@@ -52,17 +41,9 @@ def fill_text(text: str, values: Mapping[str, str], rank: int | None, node: str 
     return _PLACE.sub(lambda found: _value(found[1], known) or _UNKNOWN, text)
 
 
-def fill_command(text: str, values: Mapping[str, str], rank: int | None, node: str | None) -> str:
-    """The command with rank, node and values that a shell takes as plain words.
-
-    Of `{port|PORT}` a name in capitals stays where no value is known, and a comment says where to find it.
-    """
-    known = dict(values) | ({"rank": str(rank)} if rank is not None else {}) | ({"node": node} if node else {})
-    known = {name: value for name, value in known.items() if _SAFE_WORD.fullmatch(value)}
-    filled = _PLACE.sub(lambda found: _value(found[1], known) or found[1].rpartition("|")[2], text)
-    missing = [name for place in _PLACE.findall(text) for name in place.split("|") if name.isupper()]
-    notes = [f"{name}: {_WHERE[name]}" for name in dict.fromkeys(missing) if re.search(rf"\b{name}\b", filled)]
-    return f"{filled}  # {'; '.join(notes)}" if notes else filled
+def _shown(value: str) -> str:
+    """The start of a value without the marks that separate it from the words around it."""
+    return value.strip().removeprefix(": ").rstrip(" .:")[:_LONGEST_VALUE]
 
 
 def _has_values(text: str, known: Mapping[str, str]) -> bool:

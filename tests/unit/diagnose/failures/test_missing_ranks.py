@@ -117,7 +117,7 @@ def test_an_exit_code_of_the_other_rank_explains_a_lost_connection() -> None:
 def test_without_a_line_of_the_missing_rank_the_verdict_says_so_and_names_the_next_command() -> None:
     verdict = verdict_of(log("rank0.log", GLOO_TIMEOUT))
     assert "No line tells which rank is missing" in verdict.text
-    assert verdict.command.startswith("windlass doctor FOLDER")
+    assert verdict.command.startswith("windlass doctor LOGS")
     assert "stack of each rank" in verdict.decide
 
 

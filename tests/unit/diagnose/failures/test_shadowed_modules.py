@@ -55,7 +55,10 @@ def verdict(*lines: str) -> RootCause | None:
         ),
         (
             "/job/datasets/__init__.py",
-            ["ImportError: cannot import name 'load_dataset' from 'datasets' (/job/datasets/__init__.py)"],
+            [
+                '  File "/job/train.py", line 1, in <module>',
+                "ImportError: cannot import name 'load_dataset' from 'datasets' (/job/datasets/__init__.py)",
+            ],
         ),
     ],
     ids=["message", "module of Python", "frame", "frame of another module", "Python 3.13", "folder"],
