@@ -1,0 +1,157 @@
+"""The verbs `squeue`, `sinfo` and `sacct`: listings with the options and formats of Slurm's commands."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from windlass.cli.errors import UsageError
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.job_submission import current_user
+from windlass.cli.slurm import accounting_fields, job_fields, node_fields
+from windlass.cli.slurm.field_values import ENDED, LETTERS, job_state
+from windlass.cli.slurm.format_text import format_rows
+from windlass.cli.target import (
+    OnOption,
+    StateOption,
+    controller_client,
+    record_source,
+    warn_if_offline,
+)
+from windlass.server.errors import ApiError, ErrorCode
+
+MAX_JOBS = 1_000_000
+"""Jobs of one listing: all of them."""
+Row = dict[str, Any]
+
+NoHeader = Annotated[bool, typer.Option("-h", "--noheader", help="Print no header.")]
+JobsOption = Annotated[str, typer.Option("-j", "--jobs", help="Only these jobs: ids, numbers or arrays, by commas.")]
+UsersOption = Annotated[str, typer.Option("-u", "--user", help="Only jobs of these users.")]
+Me = Annotated[bool, typer.Option("--me", help="Only your own jobs.")]
+Partitions = Annotated[str, typer.Option("-p", "--partition", help="Only jobs of these queues.")]
+States = Annotated[str, typer.Option("-t", "--states", help="Only these states: PD, R, PENDING, …; all.")]
+Names = Annotated[str, typer.Option("-n", "--name", help="Only jobs of these names.")]
+FormatText = Annotated[str, typer.Option("-o", "--format", help="Fields, such as '%.18i %.9P %.2t %R'.")]
+
+LongNamespace = Annotated[
+    str, typer.Option("--namespace", metavar="NAMESPACE", help="On Kubernetes; default: that of the context.")
+]
+"""Without its short name, which has another meaning in Slurm's commands."""
+
+
+def squeue(
+    user: UsersOption = "",
+    me: Me = False,
+    jobs: JobsOption = "",
+    name: Names = "",
+    partition: Partitions = "",
+    states: States = "",
+    form: FormatText = "",
+    long: Annotated[bool, typer.Option("-l", "--long", help="With states in words and time limits.")] = False,
+    start: Annotated[bool, typer.Option("--start", help="Expected starts of pending jobs.")] = False,
+    no_header: NoHeader = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    on: OnOption = "",
+    namespace: LongNamespace = "",
+    state: StateOption = None,
+) -> int:
+    """List jobs as Slurm's squeue does: those that wait or run, and ended ones by -t."""
+    source = record_source(on, namespace, state)
+    warn_if_offline(source)
+    wanted = parse_states("PD" if start and not states else states)
+    filters = {"user": current_user() if me else user, "name": name, "queue": partition}
+    found = source.jobs(all="" if not wanted & ENDED else True, limit=MAX_JOBS, **filters)
+    rows = select_jobs([row for row in found if not wanted or job_state(row) in wanted], jobs)
+    if as_json:
+        print(json.dumps({"jobs": [job_fields.job_json(row) for row in rows]}, indent=2))
+        return ExitCode.OK
+    if long and not no_header and not form:
+        print(time.strftime("%a %b %d %H:%M:%S %Y"))
+    default = job_fields.LONG_FORMAT if long else job_fields.START_FORMAT if start else job_fields.DEFAULT_FORMAT
+    print(*format_rows(form or default, job_fields.FIELDS, rows, header=not no_header), sep="\n")
+    return ExitCode.OK
+
+
+def parse_states(text: str) -> frozenset[str]:
+    """States of -t by their names; empty if none are named. Raises UsageError."""
+    by_letters = {letters: name for name, letters in LETTERS.items()}
+    wanted = set[str]()
+    for word in text.upper().split(",") if text else ():
+        if word == "ALL":
+            return frozenset(LETTERS)
+        if (name := by_letters.get(word, word)) not in LETTERS:
+            raise UsageError(f"--states: there is no state {word[:40]!r}\nstates are {', '.join(LETTERS)}")
+        wanted.add(name)
+    return frozenset(wanted)
+
+
+def select_jobs(rows: Sequence[Row], jobs: str) -> Sequence[Row]:
+    """The jobs of -j: by id, number, array or member of an array. Raises ApiError if a single one is unknown."""
+    words = [word for word in jobs.split(",") if word]
+    if not words:
+        return rows
+    chosen = [row for row in rows if any(is_named(row, word) for word in words)]
+    if not chosen and len(words) == 1:
+        raise ApiError(
+            ErrorCode.NO_SUCH_JOB, f"Invalid job id specified: {words[0][:60]}", "windlass sacct lists all jobs"
+        )
+    return chosen
+
+
+def is_named(row: Row, word: str) -> bool:
+    """Tells whether a word is the id of a job, its number, or its array."""
+    return word in (row["id"], row["array"]) or word == str(row["number"])
+
+
+def sinfo(
+    nodes: Annotated[str, typer.Option("-n", "--nodes", help="Only these nodes, such as n[1-4].")] = "",
+    each: Annotated[bool, typer.Option("-N", "--Node", help="A line for each node.")] = False,
+    states: Annotated[str, typer.Option("-t", "--states", help="Only these states, such as idle,mix.")] = "",
+    form: FormatText = "",
+    long: Annotated[bool, typer.Option("-l", "--long", help="With CPUs and GPUs.")] = False,
+    no_header: NoHeader = False,
+    on: OnOption = "",
+    namespace: LongNamespace = "",
+    state: StateOption = None,
+) -> int:
+    """List nodes by their states as Slurm's sinfo does. All queues share the nodes, so there is one partition."""
+    from windlass.jobs.slurm.hostlist import expand_hosts  # noqa: PLC0415 - rarely needed
+
+    found = controller_client(on, namespace, state).nodes()
+    names = set(expand_hosts(nodes)) if nodes else None
+    rows = node_fields.node_groups([node for node in found if names is None or node["name"] in names], each=each)
+    wanted = set(states.lower().split(",")) if states else None
+    titles = node_fields.FIELDS
+    kept = [row for row in rows if wanted is None or not wanted.isdisjoint((row["state"], titles["t"].value(row)))]
+    default = node_fields.LONG_FORMAT if long else node_fields.NODE_FORMAT if each else node_fields.DEFAULT_FORMAT
+    print(*format_rows(form or default, titles, kept, header=not no_header), sep="\n")
+    return ExitCode.OK
+
+
+def sacct(
+    user: UsersOption = "",
+    jobs: JobsOption = "",
+    name: Annotated[str, typer.Option("--name", help="Only jobs of these names.")] = "",
+    states: Annotated[str, typer.Option("-s", "--state", help="Only these states: CD, F, TO, …")] = "",
+    form: Annotated[str, typer.Option("-o", "--format", help="Fields: JobID,State,Elapsed%12,…")] = "",
+    no_header: Annotated[bool, typer.Option("-n", "--noheader", help="Print no header.")] = False,
+    parsable: Annotated[bool, typer.Option("-P", "--parsable2", help="Values joined by |.")] = False,
+    _allocations: Annotated[bool, typer.Option("-X", "--allocations", help="Jobs without steps, as always.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number of rows.")] = MAX_JOBS,
+    on: OnOption = "",
+    namespace: LongNamespace = "",
+    folder: StateOption = None,
+) -> int:
+    """List jobs, ended ones too, as Slurm's sacct does. Needs no daemon."""
+    source = record_source(on, namespace, folder)
+    wanted = parse_states(states)
+    found = source.jobs(all=True, user=user, name=name, limit=limit)
+    rows = select_jobs([row for row in found if not wanted or job_state(row) in wanted], jobs)
+    fields = form or accounting_fields.DEFAULT_FIELDS
+    lines = accounting_fields.accounting_lines(fields, rows, header=not no_header, parsable=parsable)
+    print(*lines, sep="\n")
+    return ExitCode.OK

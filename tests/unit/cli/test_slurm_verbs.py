@@ -1,0 +1,146 @@
+"""`squeue`, `sinfo`, `sacct`, `sbatch` and `scancel`: options, formats and exit codes."""
+
+import json
+
+import pytest
+
+from windlass.cli.slurm.field_values import slurm_duration, slurm_memory
+
+NODES = [
+    {
+        "name": f"n{number}",
+        "state": state,
+        "cordoned": cordoned,
+        "capacity": {"cpu": 8_000, "memory": 16 << 30, "gpu": 4},
+        "used": {"cpu": 1_000 * gpus, "gpu": gpus},
+        "jobs": [{"id": "j-1", "holds": {"gpu": gpus}}] if gpus else [],
+    }
+    for number, state, cordoned, gpus in (
+        (1, "ready", "", 0),
+        (2, "ready", "", 2),
+        (3, "ready", "", 4),
+        (4, "ready", "Xid 79", 0),
+        (5, "unreachable", "", 0),
+        (6, "ready", "", 0),
+    )
+]
+
+
+@pytest.fixture
+def listed(daemon, lines):
+    """A daemon in which one job runs, one waits and one has failed."""
+    daemon.says["/v1/jobs"] = {"jobs": lines("running", "queued", "failed")}
+    daemon.says["/v1/nodes"] = {"nodes": NODES}
+    return daemon
+
+
+def test_squeue_has_the_columns_of_slurm(listed, windlass):
+    ran = windlass("squeue", "-t", "PD,R")
+    header, running, queued = ran.out.splitlines()
+    assert header == "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)"
+    assert running.split()[:5] == ["digits-1", "research", "digits", "zoë", "R"]
+    assert running.endswith("      2 n[1-2]")
+    assert queued == "          digits-2  research   digits      zoë PD       0:00      2 (Queued)"
+
+
+def test_squeue_filters_at_the_controller(listed, windlass):
+    windlass("squeue", "-u", "zoë", "-p", "research", "-n", "digits", "-t", "all")
+    [(_, path, filters, _)] = listed.asked
+    expected = {"user": ["zoë"], "queue": ["research"], "name": ["digits"], "all": ["True"], "limit": ["1000000"]}
+    assert (path, filters) == ("/v1/jobs", expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "out"),
+    [
+        (["-o", "%i|%T|%b"], "JOBID|STATE|TRES_PER_NODE\ndigits-1|RUNNING|gres/gpu:1\n"),
+        (["-o", "%.10i,%3t;"], "     JOBID,ST ;\n  digits-1,R  ;\n"),
+        (["-h", "-o", "%A %D %N %l %y"], "1 2 n[1-2] UNLIMITED 0\n"),
+    ],
+)
+def test_squeue_formats(listed, windlass, options, out):
+    assert windlass("squeue", "-j", "1", *options).out == out
+
+
+def test_squeue_as_json(listed, windlass):
+    [job] = json.loads(windlass("squeue", "-j", "digits-1", "--json").out)["jobs"]
+    assert (job["job_id"], job["job_state"], job["nodes"], job["tasks"]) == ("digits-1", "RUNNING", "n[1-2]", 4)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["squeue", "-j", "nope"], 4, "Invalid job id specified: nope\nwindlass sacct lists all jobs"),
+        (["squeue", "-o", "%z"], 2, "--format: there is no field %z\nfields are %A"),
+        (["squeue", "-t", "FOO"], 2, "--states: there is no state 'FOO'\nstates are PENDING"),
+        (["sacct", "-o", "JobIDs"], 2, "--format: there is no field 'JobIDs'; did you mean 'jobid'?"),
+        (["scancel"], 2, "nothing to cancel\nname jobs, or write -u USER"),
+        (["scancel", "nope"], 1, "Invalid job id specified: nope"),
+    ],
+)
+def test_errors_name_the_fix(listed, windlass, words, code, message):
+    ran = windlass(*words)
+    assert ran.code == code
+    assert message in ran.err
+
+
+def test_sinfo_groups_nodes_by_state(listed, windlass):
+    assert windlass("sinfo").out.splitlines() == [
+        "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST",
+        "all*         up   infinite      2   idle n[1,6]",
+        "all*         up   infinite      1    mix n2",
+        "all*         up   infinite      1  alloc n3",
+        "all*         up   infinite      1  drain n4",
+        "all*         up   infinite      1  down* n5",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "out"),
+    [
+        (["-h", "-N", "-n", "n[2-3]", "-o", "%n %T %C %G"], "n2 mixed 2/6/0/8 gpu:4\nn3 allocated 4/4/0/8 gpu:4\n"),
+        (["-h", "-t", "idle,drain", "-o", "%D %t %E"], "2 idle none\n1 drain Xid 79\n"),
+    ],
+)  # fmt: skip
+def test_sinfo_options(listed, windlass, options, out):
+    assert windlass("sinfo", *options).out == out
+
+
+def test_sacct_lists_ended_jobs(listed, windlass):
+    assert windlass("sacct", "-s", "F", "-P", "-o", "JobID,State,ExitCode,Elapsed").out == (
+        "JobID|State|ExitCode|Elapsed\ndigits-3|FAILED|3:0|00:01:04\n"
+    )
+    assert windlass("sacct", "-n", "-j", "3", "-o", "jobid%8,exitcode").out == "digits-3      3:0\n"
+
+
+def test_scancel_by_number_and_by_filter(listed, windlass):
+    listed.says["/v1/cancel"] = {"jobs": [{"id": "digits-1"}], "errors": []}
+    assert windlass("scancel", "1") == (0, "", "")
+    assert listed.asked[-1][3]["jobs"] == ["digits-1"]
+    assert windlass("scancel", "-t", "PD") == (0, "", "")
+    assert listed.asked[-1][3]["jobs"] == ["digits-2"]
+
+
+def test_sbatch_submits_the_imported_job(daemon, windlass, tmp_path):
+    daemon.says["/v1/jobs"] = {"ids": ["train-7"]}
+    script = tmp_path / "train.sbatch"
+    script.write_text("#!/bin/bash\n#SBATCH --nodes=2 --mail-user=a@example.org\nsrun ./train $1\n")
+    ran = windlass("sbatch", str(script), "x")
+    assert (ran.code, ran.out) == (0, "Submitted batch job train-7\n")
+    assert "line 2: --mail-user: no mail is sent" in ran.err
+    [submission] = daemon.asked[-1][3]["submissions"]
+    assert submission["job"]["roles"][0]["replicas"] == 2
+    assert submission["job"]["roles"][0]["command"][-1] == "x"
+    assert windlass("sbatch", "--parsable", "-Q", str(script)) == (0, "train-7\n", "")
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"), [(0, "0:00"), (64_000, "1:04"), (3_600_000, "1:00:00"), (93_784_000, "1-02:03:04"), (None, "N/A")]
+)
+def test_durations(ms, text):
+    assert slurm_duration(ms) == text
+
+
+@pytest.mark.parametrize(("amount", "text"), [(0, "0M"), (500 << 20, "500M"), (3 << 30, "3G")])
+def test_memory(amount, text):
+    assert slurm_memory(amount) == text
