@@ -28,7 +28,7 @@ T = TypeVar("T")
 Operators = Replicas | OperatorProcesses
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 EVENTS = "/apis/events.k8s.io/v1/events"
-TIMEOUT_S = 3 * strays.TIMEOUT_S
+TIMEOUT_S = 6 * strays.TIMEOUT_S
 _DESCRIBED = 3
 """Number of jobs whose objects a failure shows."""
 SERVER_AWAY = (ApiError, aiohttp.ClientError, OSError)

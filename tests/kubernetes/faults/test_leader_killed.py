@@ -44,7 +44,7 @@ def test_all_gangs_end_although_the_leader_is_killed_at_many_moments(plane: Cont
         assert len(await on.phases()) == sum(number % 4 != 3 for number in range(FIRST + KILLS))
         assert len(on.replicas.dead) == KILLS
 
-    play(plane, scenario)
+    play(plane, scenario, lease=2.0)
 
 
 def test_a_leader_whose_watches_hung_continues_the_jobs(plane: ControlPlane, play: Play) -> None:
