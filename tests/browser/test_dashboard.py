@@ -93,11 +93,12 @@ def visit(browser: Any, daemon: Path) -> Iterator[Callable[..., Visit]]:
     assert not [text for each in visits for text in each.trouble]
 
 
+@pytest.mark.parametrize("width", [390, 2400], ids=["phone", "wall"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_every_page_is_accessible_and_loads_nothing_from_elsewhere(visit: Callable[..., Visit], dark: bool):
+def test_every_page_is_accessible_and_loads_nothing_from_elsewhere(visit: Callable[..., Visit], dark: bool, width: int):
     from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - beside playwright
 
-    signed_in = visit(dark=dark)
+    signed_in = visit(dark=dark, width=width)
     for path in (*PAGES, "/jobs/lesson-1", "/jobs/waiter-3", "/jobs/overflow-5", "/nodes"):
         page = signed_in.see(path)
         page.wait_for_timeout(500)  # axe reads colors, and bars change theirs slowly
