@@ -62,6 +62,12 @@ def test_squeue_formats(listed, windlass, options, out):
     assert windlass("squeue", "-j", "1", *options).out == out
 
 
+def test_no_job_and_no_header_print_nothing(daemon, windlass):
+    daemon.says["/v1/jobs"] = {"jobs": []}
+    assert windlass("squeue", "-h") == (0, "", "")
+    assert windlass("sacct", "-n") == (0, "", "")
+
+
 def test_squeue_as_json(listed, windlass):
     [job] = json.loads(windlass("squeue", "-j", "digits-1", "--json").out)["jobs"]
     assert (job["job_id"], job["job_state"], job["nodes"], job["tasks"]) == ("digits-1", "RUNNING", "n[1-2]", 4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -72,8 +72,13 @@ def squeue(
     if long and not no_header and not form:
         print(time.strftime("%a %b %d %H:%M:%S %Y"))
     default = job_fields.LONG_FORMAT if long else job_fields.START_FORMAT if start else job_fields.DEFAULT_FORMAT
-    print(*format_rows(form or default, job_fields.FIELDS, rows, header=not no_header), sep="\n")
+    _print_lines(format_rows(form or default, job_fields.FIELDS, rows, header=not no_header))
     return ExitCode.OK
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    """Prints the lines; nothing, not even an empty line, if there are none."""
+    print("".join(f"{line}\n" for line in lines), end="")
 
 
 def parse_states(text: str) -> frozenset[str]:
@@ -128,7 +133,7 @@ def sinfo(
     titles = node_fields.FIELDS
     kept = [row for row in rows if wanted is None or not wanted.isdisjoint((row["state"], titles["t"].value(row)))]
     default = node_fields.LONG_FORMAT if long else node_fields.NODE_FORMAT if each else node_fields.DEFAULT_FORMAT
-    print(*format_rows(form or default, titles, kept, header=not no_header), sep="\n")
+    _print_lines(format_rows(form or default, titles, kept, header=not no_header))
     return ExitCode.OK
 
 
@@ -153,5 +158,5 @@ def sacct(
     rows = select_jobs([row for row in found if not wanted or job_state(row) in wanted], jobs)
     fields = form or accounting_fields.DEFAULT_FIELDS
     lines = accounting_fields.accounting_lines(fields, rows, header=not no_header, parsable=parsable)
-    print(*lines, sep="\n")
+    _print_lines(lines)
     return ExitCode.OK
