@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from windlass.diagnose.lint.findings import Hit
@@ -100,24 +100,24 @@ class Value:
         """The single values of a list as written."""
         return [item.text for item in self.items]
 
-    def hit(self, message: str) -> Hit:
-        """A fault of this value."""
-        return Hit(self.place, message)
+    def hit(self, message: str, *, fix: str = "") -> Hit:
+        """A fault of this value. `fix`: that of this fault, if its rule has another one."""
+        return Hit(self.place, message, fix=fix)
 
-    def hit_value(self, message: str, replacement: str | None = None) -> Hit:
-        """A fault at the value itself, not at its key, and the text to write instead."""
+    def hit_value(self, message: str, replacement: str | None = None, *, fix: str = "") -> Hit:
+        """A fault at the value itself, not at its key, and the text to write instead. `fix`: see `hit`."""
         if not isinstance(self.node, Scalar):
-            return Hit(self.node.place if self.node is not None else self.place, message)
+            return Hit(self.node.place if self.node is not None else self.place, message, fix=fix)
         is_one_line = self.node.place.width >= len(self.node.text)
-        return Hit(in_quotes(self.node.place, self.node.text), message, replacement if is_one_line else None)
+        return Hit(in_quotes(self.node.place, self.node.text), message, replacement if is_one_line else None, fix)
 
     def hit_word(self, message: str, words: Sequence[str]) -> Hit:
         """A fault of a word that is none of some; the one that it misspells replaces it."""
-        return replace(self.hit_value(message, close_name(self.text, words) or None), fix=f"Write {listed(words)}.")
+        return self.hit_value(message, close_name(self.text, words) or None, fix=f"Write {listed(words)}.")
 
-    def hit_key(self, message: str, replacement: str | None) -> Hit:
-        """A fault of the key, and the key to write instead."""
-        return Hit(in_quotes(self.place, self.name), message, replacement)
+    def hit_key(self, message: str, replacement: str | None, *, fix: str = "") -> Hit:
+        """A fault of the key, and the key to write instead. `fix`: see `hit`."""
+        return Hit(in_quotes(self.place, self.name), message, replacement, fix)
 
 
 def in_quotes(place: Place, text: str) -> Place:

@@ -57,6 +57,7 @@ _REMOVED: Mapping[tuple[str, str], str] = MappingProxyType(
     }
 )
 """API version and kind → the version that replaces it, "" without one."""
+_OF_KUEUE = ("ClusterQueue", "LocalQueue", "ResourceFlavor")
 _SERVED: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("Pod", "Service", "ConfigMap", "Secret", "Namespace", "ServiceAccount"), "v1"),
@@ -69,11 +70,13 @@ _SERVED: Mapping[str, str] = MappingProxyType(
         "JobSet": "jobset.x-k8s.io/v1alpha2",
         "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1",
         **dict.fromkeys(("RayCluster", "RayJob", "RayService"), "ray.io/v1"),
+        **dict.fromkeys(_OF_KUEUE, "kueue.x-k8s.io/v1beta1"),
+        "Notebook": "kubeflow.org/v1",
         "TrainingJob": "windlass.dev/v1alpha1",
     }
 )
 """Kind → its API version."""
-_OF_SEVERAL_GROUPS = frozenset({"Job", "MPIJob"})
+_OF_SEVERAL_VERSIONS = frozenset({"Job", "MPIJob", *_OF_KUEUE})
 """Kinds of which API servers may know several versions with other fields."""
 _OF_FIXED_FIELDS = frozenset(
     f"{_KINDS_OF_JOBS} TrainingRuntime ClusterTrainingRuntime JobSet Job CronJob ConfigMap Secret Service "
@@ -229,7 +232,9 @@ def removed_api_version(document: Document) -> Iterator[Hit]:
         text = f"{served} replaced it" if served else "Pod Security Admission replaced it"
         replacement = served if document.kind in _SAME_FIELDS else None
         yield document.root["apiVersion"].hit_value(
-            f"{document.kind} of {document.version} is no longer served; {text}", replacement
+            f"{document.kind} of {document.version} is no longer served; {text}",
+            replacement,
+            fix=f"Write {served}, and adapt its fields." if served else "Remove the object.",
         )
 
 
@@ -246,9 +251,10 @@ def api_version_missing(document: Document) -> Iterator[Hit]:
     if root["apiVersion"] or not (root["metadata"].is_map or root["spec"].is_map):
         return
     version, place = _SERVED[document.kind], kind.place
-    is_safe = document.kind not in _OF_SEVERAL_GROUPS and place.column == 1 and place.width == len("kind")
+    is_safe = document.kind not in _OF_SEVERAL_VERSIONS and place.column == 1 and place.width == len("kind")
     message = f"a {document.kind} without apiVersion; it is of {version}"
-    yield kind.hit_key(message, f"apiVersion: {version}\nkind") if is_safe else kind.hit(message)
+    fix = f"Write apiVersion: {version}."
+    yield kind.hit_key(message, f"apiVersion: {version}\nkind", fix=fix) if is_safe else kind.hit(message, fix=fix)
 
 
 @rule(
@@ -276,8 +282,8 @@ def kind_misspelt(document: Document) -> Iterator[Hit]:
     kind = document.root["kind"]
     if kind.text and kind.text != document.kind.partition(".")[0]:
         where = f"{document.version[:60]} has" if document.version else "there is"
-        fix = f"Write {document.kind}."
-        yield replace(kind.hit_value(f"{where} no kind {kind.text[:60]!r}", document.kind), fix=fix)
+        message = f"{where} no kind {kind.text[:60]!r}"
+        yield kind.hit_value(message, document.kind, fix=f"Write {document.kind}.")
 
 
 @rule(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from windlass.core.model.reasons import format_count
@@ -183,7 +182,9 @@ def mpi_slots_exceed_gpus(document: Document) -> Iterator[Hit]:
     """The command mpirun starts a rank on each slot: ranks beyond the GPUs of a worker fail, or share one."""
     for slots, gpus in _slots_and_gpus(document):
         if slots.number and slots.number > gpus:
-            yield slots.hit_value(f"slotsPerWorker is {slots.text[:9]}; a worker has {format_count(gpus, 'GPU')}")
+            message = f"slotsPerWorker is {slots.text[:9]}; a worker has {format_count(gpus, 'GPU')}"
+            fix = f"Write slotsPerWorker: {gpus}, or raise the limit of GPUs of a worker."
+            yield slots.hit_value(message, fix=fix)
 
 
 @rule(
@@ -197,7 +198,8 @@ def mpi_slots_below_gpus(document: Document) -> Iterator[Hit]:
     """The command mpirun starts no more ranks than there are slots: GPUs beyond them stay idle."""
     for slots, gpus in _slots_and_gpus(document):
         if slots.number and slots.number < gpus:
-            yield slots.hit_value(f"slotsPerWorker is {slots.text[:9]}; a worker has {format_count(gpus, 'GPU')}")
+            message = f"slotsPerWorker is {slots.text[:9]}; a worker has {format_count(gpus, 'GPU')}"
+            yield slots.hit_value(message, fix=f"Write slotsPerWorker: {gpus}.")
 
 
 def _slots_and_gpus(document: Document) -> Iterator[tuple[Value, int]]:
@@ -269,12 +271,11 @@ def ray_job_fields_conflict(document: Document) -> Iterator[Hit]:
     spec = document.spec
     mode, suspend = spec["submissionMode"].text, spec["suspend"]
     if suspend.text == "true" and spec["shutdownAfterJobFinishes"].text != "true":
-        fix = "Write shutdownAfterJobFinishes: true."
-        yield replace(suspend.hit("suspend without shutdownAfterJobFinishes"), fix=fix)
+        yield suspend.hit("suspend without shutdownAfterJobFinishes", fix="Write shutdownAfterJobFinishes: true.")
     if suspend.text == "true" and spec["clusterSelector"]:
         yield suspend.hit("suspend with a clusterSelector")
     if spec.is_map and not spec["rayClusterSpec"] and not spec["clusterSelector"]:
-        yield replace(spec.hit("neither rayClusterSpec nor clusterSelector"), fix="Write one of the two fields.")
+        yield spec.hit("neither rayClusterSpec nor clusterSelector", fix="Write one of the two fields.")
     for name in _REFUSED_FIELDS.get(mode, ()):
         if spec[name]:
             yield spec[name].hit(f"{name} with submissionMode {mode}")

@@ -105,7 +105,8 @@ def images_differ(document: Document) -> Iterator[Hit]:
             image = container.value["image"]
             repository, tag = _parts(image.text)
             if image and "$" not in image.text and first.setdefault(repository, tag) != tag:
-                yield image.hit_value(f"{pod.role[:40]} runs {tag[:40]}; another role runs {first[repository][:40]}")
+                other = f"another role runs the tag {first[repository][:40]}"
+                yield image.hit_value(f"{pod.role[:40]} runs {repository[:60]} of the tag {tag[:40]}; {other}")
 
 
 @rule(

@@ -89,7 +89,7 @@ def name_malformed(document: Document) -> Iterator[Hit]:
         return
     most = 63 if document.kind in _LABEL_NAMES else _MAX_CRON_NAME if document.kind == "CronJob" else _MAX_NAME
     if not _NAME.fullmatch(name.text) or (document.kind in _LABEL_NAMES and "." in name.text):
-        yield name.hit_value(f"{name.text[:70]!r} is no name of a {document.kind}")
+        yield name.hit_value(f"metadata.name: {name.text[:70]!r} is no name of a {document.kind}")
     elif len(name.text) > most:
         yield name.hit_value(f"the name has {len(name.text)} characters; a {document.kind} may have {most}")
 
@@ -105,7 +105,7 @@ def annotation_obsolete(document: Document) -> Iterator[Hit]:
     for values in _maps(document, "annotations"):
         for name, value in values.fields.items():
             if name in _ANNOTATIONS:
-                yield value.hit(f"{name} was replaced by {_ANNOTATIONS[name]}")
+                yield value.hit(f"{name} was replaced by {_ANNOTATIONS[name]}", fix=f"Write {_ANNOTATIONS[name]}.")
 
 
 @rule(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
@@ -134,8 +133,8 @@ def container_name_malformed(pod: PodTemplate) -> Iterator[Hit]:
         if not name or (not _NAME.fullmatch(name.text) and "$" not in name.text):
             yield name.hit_value(f"{name.text[:70]!r} is no name of a container")
         elif name.text in seen:
-            hit = name.hit_value(f"two containers are called {name.text[:60]!r}")
-            yield replace(hit, fix="Give each container of the pod a name of its own.")
+            fix = "Give each container of the pod a name of its own."
+            yield name.hit_value(f"two containers are called {name.text[:60]!r}", fix=fix)
         seen.add(name.text)
 
 
@@ -158,7 +157,7 @@ def node_label_obsolete(pod: PodTemplate) -> Iterator[Hit]:
     for key in _selecting_keys(pod):
         new = _NODE_LABELS.get(key.text)
         if new:
-            yield key.hit_value(f"{key.text} was replaced by {new}", new)
+            yield key.hit_value(f"{key.text} was replaced by {new}", new, fix=f"Write {new}.")
     for name, value in pod.spec["nodeSelector"].fields.items():
         if name in _NODE_LABELS:
             yield value.hit_key(f"{name} was replaced by {_NODE_LABELS[name]}", _NODE_LABELS[name])
@@ -180,17 +179,17 @@ def toleration_malformed(pod: PodTemplate) -> Iterator[Hit]:
     for each in pod.spec["tolerations"].items:
         operator, value = each["operator"].text, each["value"]
         if operator == "Exists" and value.text:
-            yield replace(value.hit("operator Exists takes no value"), fix="Remove the value, or write Equal.")
+            yield value.hit("operator Exists takes no value", fix="Remove the value, or write Equal.")
         elif operator not in ("", "Equal", "Exists", "Lt", "Gt"):
             yield each["operator"].hit_word(f"operator: {operator[:40]!r} is none of a toleration", ("Exists", "Equal"))
         elif each["effect"].text not in ("", *_EFFECTS):
             yield each["effect"].hit_word(f"effect: {each['effect'].text[:40]!r} is none of a taint", _EFFECTS)
         elif operator != "Exists" and not each["key"].text:
-            yield replace(each.hit("a toleration without a key has operator Equal"), fix="Write operator: Exists.")
+            yield each.hit("a toleration without a key has operator Equal", fix="Write operator: Exists.")
         elif each["tolerationSeconds"] and each["effect"].text != "NoExecute":
             seconds, effect = each["tolerationSeconds"], each["effect"].text or "not written"
             fix = "Write effect: NoExecute, or remove tolerationSeconds."
-            yield replace(seconds.hit(f"tolerationSeconds: {seconds.text[:20]} while effect is {effect}"), fix=fix)
+            yield seconds.hit(f"tolerationSeconds: {seconds.text[:20]} while effect is {effect}", fix=fix)
 
 
 @rule(

@@ -34,7 +34,8 @@ def python_call_obsolete(document: Document) -> Iterator[Hit]:
     for program in _programs(document):
         for signature, replacement in _REPLACED:
             if found := signature.search(program.text):
-                yield Hit(_place(document, program, found), f"{found[0].rstrip('(')} was replaced by {replacement}")
+                message = f"{found[0].rstrip('(')} was replaced by {replacement}"
+                yield Hit(_place(document, program, found), message, fix=f"Write {replacement}.")
 
 
 def _programs(document: Document) -> Iterator[Value]:

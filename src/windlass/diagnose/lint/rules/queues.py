@@ -145,7 +145,12 @@ def kueue_label_missing(documents: Documents) -> Iterator[tuple[Document, Hit]]:
             *(each.template.at("metadata", "labels") for each in document.pods),
         ]
         if document.pods and not any(each[_QUEUE_NAME] for each in labels):
-            yield document, document.root.at("metadata", "name").hit(f"{document.kind} without a queue")
+            yield (
+                document,
+                document.root.at("metadata", "name").hit(
+                    f"{document.kind} {document.name[:60]!r} has no label {_QUEUE_NAME}"
+                ),
+            )
 
 
 @rule(

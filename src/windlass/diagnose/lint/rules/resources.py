@@ -82,7 +82,8 @@ def gpu_resource_misspelt(container: Container) -> Iterator[Hit]:
     """No node has a resource of this name, so the pod waits for ever."""
     for value in _all(container):
         if value.name in _MISSPELT:
-            yield value.hit_key(f"no node has {value.name}; write {_MISSPELT[value.name]}", _MISSPELT[value.name])
+            right = _MISSPELT[value.name]
+            yield value.hit_key(f"no node has a resource {value.name}", right, fix=f"Write {right}.")
 
 
 @rule(

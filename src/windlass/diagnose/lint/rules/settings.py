@@ -90,7 +90,9 @@ def torch_variable_obsolete(environment: Environment) -> Iterator[Hit]:
     """PyTorch 2.2 renamed its variables about NCCL; the old names are deprecated."""
     for name, replacement in _RENAMED.items():
         if name in environment.env:
-            yield environment.env[name]["name"].hit_value(f"{name} is now called {replacement}", replacement)
+            yield environment.env[name]["name"].hit_value(
+                f"{name} is now called {replacement}", replacement, fix=f"Write {replacement}."
+            )
 
 
 @rule(RuleSeverity.INFO, Subject.ENVIRONMENT, fix="Remove the variable.", source=_EFA)
@@ -138,7 +140,7 @@ def nccl_variable_misspelt(environment: Environment) -> Iterator[Hit]:
     for name, entry in environment.env.items():
         if name.startswith("NCCL_") and name not in _VARIABLES:
             for close in get_close_matches(name[:80], sorted(_VARIABLES), 1, _SIMILAR):
-                yield entry["name"].hit_value(f"NCCL has no {name[:60]}; it has {close}", close)
+                yield entry["name"].hit_value(f"NCCL has no {name[:60]}; it has {close}", close, fix=f"Write {close}.")
 
 
 @rule(
@@ -165,7 +167,9 @@ def nccl_variable_renamed(environment: Environment) -> Iterator[Hit]:
     """NCCL has replaced the variable; the new one counts groups of threads, which channels follow."""
     for each in obsolete_settings(dict.fromkeys(environment.env, ""), "renamed"):
         name = environment.env[each.name]["name"]
-        yield name.hit_value(f"{each.name} is now called {each.replacement}", each.replacement)
+        yield name.hit_value(
+            f"{each.name} is now called {each.replacement}", each.replacement, fix=f"Write {each.replacement}."
+        )
 
 
 @rule(
