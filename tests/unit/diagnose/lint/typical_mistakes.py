@@ -211,4 +211,4 @@ SCRIPTS = {
     "variable in an option": ("sbatch-variable-in-option", f"{HEAD}#SBATCH -o $HOME/a\nsrun hostname\n"),
     "option behind a command": ("sbatch-option-after-command", f"{HEAD}srun hostname\n#SBATCH --mem=1G\n"),
 }
-"""What is wrong → the rule that finds it, and the batch script."""
+"""Batch scripts by what is wrong in them, each with the rule that finds it."""
