@@ -1,6 +1,6 @@
 """Charts in a terminal."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from windlass.cli.terminal.charts import chart_lines, resample, sparkline
@@ -23,6 +23,9 @@ def test_a_chart_has_its_maximum_at_the_top_and_marks_its_minimum():
 
 
 @given(st.lists(st.none() | st.floats(), max_size=100), st.integers(1, 30), st.integers(1, 5))
+@example([1.7e308, 1.7e308], 1, 1)
+@example([1.7e308, -1.7e308], 2, 1)
+@example([5e-324, 0.0], 2, 1)
 def test_charts_of_any_values_fit(values, width, height):
     assert len(sparkline(values, width)) <= width
     lines = chart_lines(values, width, height)

@@ -46,8 +46,12 @@ def resample(values: Sequence[float | None], width: int) -> list[float | None]:
 
 def _mean(values: Sequence[float | None]) -> float | None:
     present = [value for value in values if value is not None]
-    return math.fsum(present) / len(present) if present else None
+    return math.fsum(value / len(present) for value in present) if present else None
 
 
 def _level(value: float, low: float, high: float, levels: int) -> int:
-    return 0 if high == low else min(levels - 1, int((value - low) / (high - low) * levels))
+    if high == low:
+        return 0
+    if math.isinf(high - low):
+        return _level(value / 2, low / 2, high / 2, levels)
+    return min(levels - 1, int((value - low) / (high - low) * levels))
