@@ -113,7 +113,9 @@ class Value:
 
     def hit_word(self, message: str, words: Sequence[str]) -> Hit:
         """A fault of a word that is none of some; the one that it misspells replaces it."""
-        return self.hit_value(message, close_name(self.text, words) or None, fix=f"Write {listed(words)}.")
+        near = close_name(self.text, words)
+        hint = f"; write {near}" if near else ""
+        return self.hit_value(f"{message}{hint}", near or None, fix=f"Write {near or listed(words)}.")
 
     def hit_key(self, message: str, replacement: str | None, *, fix: str = "") -> Hit:
         """A fault of the key, and the key to write instead. `fix`: see `hit`."""

@@ -282,7 +282,7 @@ def kind_misspelt(document: Document) -> Iterator[Hit]:
     kind = document.root["kind"]
     if kind.text and kind.text != document.kind.partition(".")[0]:
         where = f"{document.version[:60]} has" if document.version else "there is"
-        message = f"{where} no kind {kind.text[:60]!r}"
+        message = f"{where} no kind {kind.text[:60]!r}; write {document.kind}"
         yield kind.hit_value(message, document.kind, fix=f"Write {document.kind}.")
 
 

@@ -83,7 +83,7 @@ def gpu_resource_misspelt(container: Container) -> Iterator[Hit]:
     for value in _all(container):
         if value.name in _MISSPELT:
             right = _MISSPELT[value.name]
-            yield value.hit_key(f"no node has a resource {value.name}", right, fix=f"Write {right}.")
+            yield value.hit_key(f"no node has {value.name}; write {right}", right, fix=f"Write {right}.")
 
 
 @rule(
