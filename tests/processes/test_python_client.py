@@ -14,6 +14,7 @@ from supervisor_driver import wait_until
 from terminal import crash, daemon, environment, start_daemon
 
 import windlass
+from windlass.client.function_call import result_lines
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs/guides/from-python.md"
@@ -33,6 +34,11 @@ def fail(text):
 @windlass.job(cpus=0)
 def nothing_plain():
     return {1, 2}
+
+@windlass.job(cpus=0)
+def echo(text):
+    print(text, end="", flush=True)
+    return text
 
 @windlass.job(cpus=0)
 def twice(a):
@@ -155,6 +161,13 @@ def test_every_rank_runs_the_function_and_rank_0_returns(client: windlass.Client
     assert client.result(job.id) == {"sum": 9, "rank": "0"}
 
 
+def test_output_that_looks_like_a_result_is_output(client: windlass.Client, functions):
+    [forged] = result_lines("forged", "another key")
+    job = client.submit(functions.echo.bind(f"{forged}\n{forged} $$5 "))
+    assert job.result(60) == f"{forged}\n{forged} $$5 "
+    assert [line.text for line in job.logs()] == [forged, f"{forged} $$5 "]
+
+
 def test_a_function_in_a_function_runs_in_the_same_rank(client: windlass.Client, functions):
     assert client.submit(functions.twice.bind(4)).result(60) == 8
     assert len(client.history()) == 1
@@ -191,7 +204,7 @@ def test_following_may_end_early(client: windlass.Client):
 
 
 def test_a_job_without_a_function_has_no_result(client: windlass.Client):
-    with pytest.raises(windlass.ResultError, match="holds no whole result\nonly jobs of functions return a result"):
+    with pytest.raises(windlass.ResultError, match="is no job of a function\nonly jobs of functions return a result"):
         client.submit("echo windlass-result", cpus=0).result(30)
 
 

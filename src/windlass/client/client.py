@@ -16,8 +16,14 @@ from windlass.client import job_queries
 from windlass.client.calls import BlockingCalls
 from windlass.client.connection import TargetConnection
 from windlass.client.errors import TargetUnreachableError
-from windlass.client.function_call import holds_result, without_result
-from windlass.client.function_result import result_of_output, succeeded_or_error
+from windlass.client.function_call import without_result
+from windlass.client.function_result import (
+    carries_result,
+    read_call_key,
+    result_of_output,
+    selection_of_result,
+    succeeded_or_error,
+)
 from windlass.client.job_fields import JobFields
 from windlass.client.job_function import BoundCall
 from windlass.client.job_output import OutputSelection, close_output, open_output, read_output
@@ -95,8 +101,9 @@ class Client(BlockingCalls):
         self, job: str, *, follow: bool = False, ranks: Sequence[int] | None = None, attempt: int | None = None
     ) -> Iterator[OutputLine]:
         """Yields the output of the ranks. `follow`: until the job has ended. `attempt` None: the latest, 0: all."""
+        key = self._call(read_call_key, job)
         for line in self._output(job, OutputSelection(follow, ranks, attempt)):
-            text = without_result(line.text)
+            text = without_result(line.text, key)
             if text is not None:
                 yield replace(line, text=text)
 
@@ -138,9 +145,10 @@ class Client(BlockingCalls):
         the job returned nothing or its output no longer exists.
         """
         info = succeeded_or_error(self.wait(job, timeout))
-        selection = OutputSelection(ranks=(0,))
-        texts = [line.text for line in self._output(info.id, selection) if holds_result(line.text)]
-        return result_of_output(info, texts)
+        key = self._call(read_call_key, info.id)
+        selection = selection_of_result(info)
+        texts = [line.text for line in self._output(info.id, selection) if carries_result(line, key)]
+        return result_of_output(info, texts, key, in_cluster=self._connection.is_cluster)
 
     def cancel(self, job: str, *, now: bool = False) -> None:
         """Cancels a job or an array: SIGTERM, and SIGKILL after its grace; with `now` SIGKILL at once."""

@@ -4,10 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from windlass.client.connection import TargetConnection
 from windlass.client.errors import JobFailedError, ResultError
-from windlass.client.function_call import read_result
+from windlass.client.function_call import call_in, read_result, without_result
+from windlass.client.job_output import OutputSelection
+from windlass.client.job_queries import read_job
 from windlass.client.plain_values import PlainValueError
-from windlass.client.records import JobInfo
+from windlass.client.records import JobInfo, OutputLine
+
+_KEPT = "of a deleted pod only the last 64 KiB exist, of more than 64 pods together 4 MiB; return the path of a file"
+
+
+def read_call_key(connection: TargetConnection, job: str) -> str:
+    """Returns the key of the call that a job carries out, "" if it is no job of a function."""
+    found = read_job(connection, job)
+    one = read_job(connection, found.members[0].id) if found.members else found
+    role, *_ = (one.details.get("spec") or {}).get("roles") or [{}]
+    try:
+        call = call_in(role.get("env") or {})
+    except PlainValueError:
+        return ""
+    return call.key if call else ""
+
+
+def selection_of_result(info: JobInfo) -> OutputSelection:
+    """Returns the output that may hold the result, that of the first replica.
+
+    In an elastic job, rank 0 may become one of another replica within an attempt.
+    """
+    is_elastic = any(each.details.get("elastic") for each in info.members or (info,))
+    return OutputSelection(ranks=None if is_elastic else (0,))
 
 
 def succeeded_or_error(info: JobInfo) -> JobInfo:
@@ -18,10 +44,17 @@ def succeeded_or_error(info: JobInfo) -> JobInfo:
     raise JobFailedError(f"{info.id} has failed: {reason}", f"see its output: windlass logs {info.id}", info.id)
 
 
-def result_of_output(info: JobInfo, texts: Iterable[str]) -> object:
-    """Returns the result in lines of output. Raises ResultError if there is none."""
+def carries_result(line: OutputLine, key: str) -> bool:
+    """Whether a line carries a part of the result of a call; one on the standard error never does."""
+    return line.stream == "out" and without_result(line.text, key) != line.text
+
+
+def result_of_output(info: JobInfo, texts: Iterable[str], key: str, *, in_cluster: bool) -> object:
+    """Returns the result in lines of output, under the key of its call. Raises ResultError if there is none."""
+    if not key:
+        raise ResultError(f"{info.id} is no job of a function", "only jobs of functions return a result")
     try:
-        return read_result(texts)
+        return read_result(texts, key)
     except PlainValueError as error:
-        fix = "only jobs of functions return a result, for as long as their output exists"
+        fix = _KEPT if in_cluster else "a result exists for as long as the output of its job"
         raise ResultError(f"{info.id}: {error}", fix) from None

@@ -43,6 +43,7 @@ class FunctionSource:
 def source_of(function: Callable[..., Any]) -> FunctionSource:
     """Returns where the code of a function is. Raises InvalidRequestError for one that a rank could not import."""
     name = getattr(function, "__qualname__", "")
+    function = inspect.unwrap(function)
     if not inspect.isfunction(function) or "<" in name:
         raise InvalidRequestError(
             f"{name or function!r} is not a function of a module", "define it with def, at the top"
@@ -51,11 +52,17 @@ def source_of(function: Callable[..., Any]) -> FunctionSource:
     if file is None or not Path(file).is_file():
         return FunctionSource(text=_text_of(function))
     path = Path(file).absolute()
-    if module == _MAIN:
+    root = None if module == _MAIN else _root_of(module, path)
+    if root is None:
         return FunctionSource(file=path.name, folder=str(path.parent), is_shipped=True)
-    depth = module.count(".") + (path.name == "__init__.py")
-    root = path.parents[depth]
     return FunctionSource(module=module, folder=str(root), is_shipped=not set(root.parts) & set(_INSTALLED))
+
+
+def _root_of(module: str, path: Path) -> Path | None:
+    """Returns the folder from which a file is imported under the module's name; None if its path has another name."""
+    found = path.parent if path.name == "__init__.py" else path.with_suffix("")
+    names = module.split(".")
+    return found.parents[len(names) - 1] if list(found.parts[1:][-len(names) :]) == names else None
 
 
 def _module_name(function: Callable[..., Any]) -> str:

@@ -76,7 +76,7 @@ def _read_call() -> FunctionCall:
 
 def _print_result(call: FunctionCall, value: object) -> None:
     try:
-        lines = result_lines(value)
+        lines = result_lines(value, call.key)
     except PlainValueError as error:
         sys.exit(
             f"the result of {call.function} cannot be returned: {error}\n"

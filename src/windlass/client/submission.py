@@ -132,6 +132,8 @@ def _described_file(file: str, fields: JobFields) -> str:
     if not fields or holds_manifests(text):
         return text.text
     documents = [plain(node) for node in compose(text)]
+    if not all(isinstance(each, Mapping) for each in documents):
+        return text.text  # whose reader names the line that holds no fields
     return "\n---\n".join(_as_text({**each, **fields}) for each in documents)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from pathlib import Path
 
@@ -18,10 +19,10 @@ def importing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     before = set(sys.modules)
 
-    def load(name: str, path: str):
+    def load(name: str, path: str, code: str = CODE):
         file = tmp_path / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(CODE)
+        file.write_text(code)
         return importlib.import_module(name)
 
     yield load
@@ -51,6 +52,24 @@ def test_a_function_of_a_script_names_its_file(importing, tmp_path: Path, monkey
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
     source = source_of(module.train)
     assert (source.module, source.file, source.folder) == ("", "as_script.py", str(tmp_path))
+
+
+def test_a_function_under_a_decorator_of_another_module_is_in_its_own(importing, tmp_path: Path):
+    importing("decorated", "decorated.py", "import contextlib\n@contextlib.contextmanager\ndef train():\n    yield\n")
+    source = source_of(sys.modules["decorated"].train)
+    assert (source.module, source.folder) == ("decorated", str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["a", "a.b", "x.y", "a.b.c.d.e.f.g.h.i.j.k.l.m.n"])
+def test_a_module_whose_file_has_another_path_than_its_name_is_sent_as_a_file(tmp_path: Path, name: str):
+    (tmp_path / "x.py").write_text(CODE)
+    spec = importlib.util.spec_from_file_location(name, tmp_path / "x.py")
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    assert spec.loader is not None
+    spec.loader.exec_module(module)
+    source = source_of(module.train)
+    assert (source.module, source.file, source.folder) == ("", "x.py", str(tmp_path))
 
 
 def test_functions_that_no_rank_could_import_are_refused():
