@@ -58,6 +58,7 @@ OF_ERROR = MappingProxyType(
         ErrorCode.NO_SUCH_JOB: ExitCode.NO_SUCH_JOB,
         ErrorCode.WRONG_STATE: ExitCode.WRONG_STATE,
         ErrorCode.REFUSED: ExitCode.REFUSED,
+        ErrorCode.BUSY: ExitCode.BUSY,
         ErrorCode.DISK: ExitCode.STATE_UNUSABLE,
         ErrorCode.NO_DAEMON: ExitCode.NO_DAEMON,
         ErrorCode.GONE: ExitCode.NO_DAEMON,

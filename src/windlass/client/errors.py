@@ -102,6 +102,7 @@ OF_CODE: Mapping[ErrorCode, type[WindlassError]] = {
     ErrorCode.NO_SUCH_JOB: NoSuchJobError,
     ErrorCode.WRONG_STATE: WrongStateError,
     ErrorCode.REFUSED: JobRefusedError,
+    ErrorCode.BUSY: TargetUnreachableError,
     ErrorCode.DISK: StateFolderError,
     ErrorCode.NO_DAEMON: NoDaemonError,
     ErrorCode.GONE: TargetUnreachableError,

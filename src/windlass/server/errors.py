@@ -23,6 +23,8 @@ class ErrorCode(StrEnum):
     """The job's state does not allow the action."""
     REFUSED = "refused"
     """The job could never run here."""
+    BUSY = "busy"
+    """The user has too many requests at once."""
     DISK = "disk"
     """The state folder cannot be written: full, read-only, unreadable."""
     NO_DAEMON = "no_daemon"
@@ -39,6 +41,7 @@ HTTP_STATUS: Mapping[ErrorCode, int] = {
     ErrorCode.NO_SUCH_JOB: 404,
     ErrorCode.WRONG_STATE: 409,
     ErrorCode.REFUSED: 422,
+    ErrorCode.BUSY: 429,
     ErrorCode.INTERNAL: 500,
     ErrorCode.NO_DAEMON: 503,
     ErrorCode.GONE: 503,

@@ -204,7 +204,7 @@ def _number(text: str) -> int:
 def _offsets(text: str) -> dict[str, int]:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not all(isinstance(value, int) and value >= 0 for value in found.values()):
         raise ApiError(ErrorCode.BAD_REQUEST, "after: not the offsets of an earlier answer")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,3 +19,5 @@ class View:
     stamp: Callable[[], Awaitable[str]] | None = None
     """Returns the state of the records that the answer is computed from; None: it changes with the controller's state.
     """
+    turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    """Waits until the visitor who asks may have an answer computed; lasts for the computation. Raises ApiError."""

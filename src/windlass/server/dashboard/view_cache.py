@@ -53,7 +53,8 @@ class ViewCache:
     """The version at which each answer was right."""
     _sizes: Counter[str] = field(default_factory=Counter)
     """Bytes by audience."""
-    _locks: dict[_Place, asyncio.Lock] = field(default_factory=dict)
+    _running: dict[_Place, asyncio.Event] = field(default_factory=dict)
+    """The end of each computation under way."""
 
     @property
     def size(self) -> int:
@@ -61,21 +62,38 @@ class ViewCache:
         return self._sizes.total()
 
     async def answer(self, audience: str, view: View, version: int) -> CachedAnswer:
-        """The answer of a view at this version, computed or kept. Raises what the view raises.
+        """The answer of a view at this version or a later one, computed or kept. Raises what the view raises.
 
         `audience`: key of what the visitor may read. Answers of one audience are never given to another.
+        A visitor that waits for its turn delays no other visitor who asks for the same.
         """
         place = (audience, view.key)
-        lock = self._locks.setdefault(place, asyncio.Lock())
+        while (found := self._find_kept(place, version)) is None:
+            # 1. another request computes an answer
+            if (running := self._running.get(place)) is not None:
+                await running.wait()
+                continue
+            # 2. this request computes it, unless another one has begun before the turn of this one
+            async with view.turn():
+                if place not in self._running and self._find_kept(place, version) is None:
+                    return await self._compute_alone(place, view, version)
+        return found
+
+    def _find_kept(self, place: _Place, version: int) -> CachedAnswer | None:
+        if self._versions.get(place, -1) < version:
+            return None
+        self._answers.move_to_end(place)
+        return self._answers[place]
+
+    async def _compute_alone(self, place: _Place, view: View, version: int) -> CachedAnswer:
+        """Computes and keeps an answer; requests for the same wait for the end."""
+        ended = self._running[place] = asyncio.Event()
         try:
-            async with lock:
-                found = self._answers.get(place)
-                if found is None or self._versions[place] != version:
-                    found = await self._compute(place, view, version)
-                self._keep(place, found, version)
+            found = await self._compute(place, view, version)
+            self._keep(place, found, version)
         finally:
-            if not lock.locked():
-                self._locks.pop(place, None)
+            del self._running[place]
+            ended.set()
         return found
 
     async def _compute(self, place: _Place, view: View, version: int) -> CachedAnswer:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from windlass.server.dashboard.audience import Audience
-from windlass.server.dashboard.pages import PageViews
+from windlass.server.dashboard.pages import PageViews, _offsets
 from windlass.server.errors import ApiError
 
 
@@ -76,3 +76,9 @@ def test_a_wrong_parameter_is_refused(views: PageViews, view: str, name: str, fi
     with pytest.raises(ApiError) as refused:
         views.find(view, name, filters)
     assert next(iter(filters.values())) in refused.value.message
+
+
+@pytest.mark.parametrize("text", ["[" * 5_000, "{", "[]", '{"0": -1}', '{"0": "x"}'])
+def test_offsets_that_no_answer_has_named_are_refused(text: str) -> None:
+    with pytest.raises(ApiError, match="not the offsets of an earlier answer"):
+        _offsets(text)

@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 import pytest
+from virtual_loop import run_in_virtual_time
 
 from windlass.server.dashboard import view_cache
 from windlass.server.dashboard.audience import EVERYTHING, Audience
@@ -50,7 +51,7 @@ def test_many_failing_questions_leave_nothing_behind() -> None:
         for number in range(1_000):
             with pytest.raises(ValueError, match="no answer"):
                 await cache.answer("a", View(("queue", number), fail), 1)
-        assert not cache._locks
+        assert not cache._running
         assert cache.size == 0
 
     asyncio.run(story())
@@ -135,3 +136,54 @@ def test_audiences_with_equal_rights_have_one_key() -> None:
     assert (first.sees("team-a/x"), first.sees("team-c/x"), first.sees("team-ab/x"), first.sees("x")) == (
         True, False, False, False,
     )  # fmt: skip
+
+
+def test_a_view_is_computed_by_one_request_at_a_time_and_for_each_version_once() -> None:
+    async def story() -> None:
+        cache, under_way, computed = ViewCache(), 0, 0
+
+        async def produce() -> int:
+            nonlocal under_way, computed
+            under_way, computed = under_way + 1, computed + 1
+            assert under_way == 1
+            await asyncio.sleep(0.1)
+            under_way -= 1
+            return computed
+
+        tasks = []
+        for version in range(1, 9):
+            tasks += [asyncio.create_task(cache.answer("a", View(("overview",), produce), version)) for _ in range(3)]
+            await asyncio.sleep(0.05)
+        found = await asyncio.gather(*tasks)
+        assert computed <= 8
+        assert found[-1].plain == str(computed).encode()
+        assert list(cache._versions.values()) == [8]
+        assert not cache._running
+
+    run_in_virtual_time(story())
+
+
+def test_a_later_answer_is_given_to_a_question_about_an_earlier_version() -> None:
+    async def story() -> None:
+        cache = ViewCache()
+        later = await cache.answer("a", view("later"), 7)
+        assert await cache.answer("a", view("not asked"), 6) is later
+
+    asyncio.run(story())
+
+
+def test_a_request_that_ends_early_leaves_the_computation_to_the_next() -> None:
+    async def story() -> None:
+        cache = ViewCache()
+
+        async def hang() -> None:
+            await asyncio.Event().wait()
+
+        first = asyncio.create_task(cache.answer("a", View(("queue",), hang), 1))
+        await asyncio.sleep(1)
+        second = asyncio.create_task(cache.answer("a", view("found"), 1))
+        await asyncio.sleep(1)
+        first.cancel()
+        assert (await second).plain == b'"found"'
+
+    run_in_virtual_time(story())

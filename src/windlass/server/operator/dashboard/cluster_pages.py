@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -55,6 +56,8 @@ _OF_JOB: Mapping[str, str] = MappingProxyType(
 
 
 _MAX_ROWS, _DIGITS = 10_000, 5
+_WAIT_S = 20.0
+"""Longest wait for the turn of an answer."""
 _MEASURED = ("course", "node_course", "metrics")
 """Views of recorded telemetry, which an operator does not record: Prometheus does."""
 
@@ -73,13 +76,14 @@ class AnswerTurns:
 class ClusterPages:
     """The interface `app.Pages` for one user. A view without an entry in the tables of rights is not shown.
 
-    `hidden`: known namespaces that the user may not see; `term`: key of the leadership term, whose versions are its
-    own; `turns`: limits of answers at once; `is_unchanged`: whether session and rights are still the same.
+    `hidden`: returns the known namespaces that the user may not see now; `term`: key of the leadership term, whose
+    versions are its own; `turns`: limits of answers at once; `is_unchanged`: whether session and rights are still the
+    same.
     """
 
     session: UserSession
     views: PageViews
-    hidden: Collection[str]
+    hidden: Callable[[], Awaitable[Collection[str]]]
     authorizer: Authorizer
     actions: ObjectActions
     term: str
@@ -107,7 +111,7 @@ class ClusterPages:
         about = self.views.about()
         if not self.views.audience.may_read("status"):
             about = {**about, "cluster": "", "state": "", "trouble": ""}
-        return {**redact(about, self.hidden), "user": self.session.user.name}
+        return {**redact(about, await self.hidden()), "user": self.session.user.name}
 
     async def find(self, view: str, name: str, filters: Filters) -> View | None:
         """A view by the parameters of a request, after a check of the right to it. Raises ApiError, BackendError."""
@@ -118,13 +122,13 @@ class ClusterPages:
         elif view not in _OF_ROWS or name:
             return None
         if view == "rerun":
-            return View(
-                (view, name), partial(self._answer, self.turns.views, name, partial(self._describe_rerun, name))
-            )
-        is_measured = view in _MEASURED
-        found = View((view,), _find_no_series) if is_measured else self.views.find(view, name, _bounded(filters))
-        of_job = name if view in _OF_JOB else ""
-        return found and replace(found, produce=partial(self._answer, self.turns.views, of_job, found.produce))
+            found: View | None = View((view, name), partial(self._describe_rerun, name))
+        elif view in _MEASURED:
+            found = View((view,), _find_no_series)
+        else:
+            found = self.views.find(view, name, _bounded(filters))
+        of_job, turn = name if view in _OF_JOB else "", partial(self._take, self.turns.views)
+        return found and replace(found, produce=partial(self._redacted, of_job, found.produce), turn=turn)
 
     async def log(self, name: str, filters: Filters) -> Json:
         """A piece of a job's output."""
@@ -191,14 +195,24 @@ class ClusterPages:
         await self.authorizer.require(self.session.user, right)
 
     async def _answer(self, turns: FairTurns, name: str, produce: Callable[[], Awaitable[Any]]) -> Any:
-        """An answer, or a refusal, without names of hidden namespaces. `name`: of the job that it is about."""
+        """An answer that waits for its turn. `name`: of the job that it is about."""
+        async with self._take(turns):
+            return await self._redacted(name, produce)
+
+    def _take(self, turns: FairTurns) -> AbstractAsyncContextManager[None]:
+        return turns.take(limit_key(self.session.user), _WAIT_S)
+
+    async def _redacted(self, name: str, produce: Callable[[], Awaitable[Any]]) -> Any:
+        """An answer, or a refusal, without names of namespaces that are hidden before or after its computation."""
+        hidden = set(await self.hidden())
         try:
-            async with turns.take(limit_key(self.session.user)):
-                if name:
-                    await self._check_namespace(name)
-                return await asyncio.to_thread(redact, await produce(), self.hidden)
+            if name:
+                await self._check_namespace(name)
+            found = await produce()
+            return await asyncio.to_thread(redact, found, hidden.union(await self.hidden()))
         except ApiError as error:
-            message, fix = (str(redact(text, self.hidden)) for text in (error.message, error.fix))
+            hidden.update(await self.hidden())
+            message, fix = (str(redact(text, hidden)) for text in (error.message, error.fix))
             raise ApiError(error.code, message, fix) from None
 
     async def _check_namespace(self, name: str) -> None:

@@ -27,6 +27,7 @@ from windlass.server.operator.dashboard.cluster_sources import ClusterSources
 from windlass.server.operator.dashboard.identity_door import IdentityDoor
 from windlass.server.operator.dashboard.live_logs import LiveLogs
 from windlass.server.operator.dashboard.object_actions import ObjectActions
+from windlass.server.operator.dashboard.request_limit import RequestLimit
 from windlass.server.operator.dashboard.user_sessions import UserSession
 from windlass.server.operator.queries.authorization import Authorizer, query_right
 from windlass.server.operator.queries.expiring_cache import ExpiringCache
@@ -37,6 +38,8 @@ _STREAMS_EACH = 32
 """Maximum number of open pages of one user."""
 _NO_ANSWER = "the API server or the database of history does not answer; the operator's log has the reason"
 _NAMESPACES_LIFE_S = 10.0
+_HISTORY_S = 3.0
+"""Seconds after which a history that does not answer leaves the namespaces that it has named last."""
 _AUDIENCE_LIFE_S = 10.0
 """Seconds for which what a user may read is not computed again from its rights."""
 _MAX_AUDIENCES = 1_000
@@ -56,9 +59,11 @@ class LeaderDashboard:
     _term: str = field(default_factory=partial(secrets.token_hex, 8))
     _turns: AnswerTurns = field(default_factory=AnswerTurns)
     _axis: TimeAxis = field(default_factory=TimeAxis)
-    _recorded: ExpiringCache[str, set[str]] = field(default_factory=lambda: ExpiringCache(1, _NAMESPACES_LIFE_S))
-    _known: frozenset[str] = frozenset()
-    """Namespaces at the last question: equal sets are one object, which many audiences share."""
+    _recorded: ExpiringCache[str, frozenset[str]] = field(default_factory=lambda: ExpiringCache(1, _NAMESPACES_LIFE_S))
+    _last_recorded: frozenset[str] | None = None
+    """Namespaces that history has named last; None before its first answer."""
+    _known: tuple[int, frozenset[str]] = (0, frozenset())
+    """Namespaces, and the version at which they were found. Equal sets are one object, which many audiences share."""
     _audiences: ExpiringCache[tuple[User, frozenset[str]], Audience] = field(
         default_factory=lambda: ExpiringCache(_MAX_AUDIENCES, _AUDIENCE_LIFE_S)
     )
@@ -68,10 +73,12 @@ class LeaderDashboard:
     _live: LiveLogs = field(init=False)
     _counting: asyncio.Task[None] | None = None
 
+    def __post_init__(self) -> None:
+        self._versions = StateVersion(self.feed)
+
     def start(self) -> None:
         """Counts versions of the state until the feed closes."""
         self._live = LiveLogs(self.backend)
-        self._versions = StateVersion(self.feed)
         self._counting = asyncio.create_task(self._versions.run())
 
     async def close(self) -> None:
@@ -86,7 +93,8 @@ class LeaderDashboard:
             assert isinstance(session, UserSession)  # noqa: S101 - the door's
             return await self._pages_of(session, door, authorizer)
 
-        return Dashboard(pages_of, self._versions, explain=self._explain, streams_each=_STREAMS_EACH).application()
+        pages = Dashboard(pages_of, self._versions, explain=self._explain, streams_each=_STREAMS_EACH)
+        return RequestLimit(pages.application())
 
     def _explain(self, error: BackendError) -> str:
         """Writes an error to the log: its text may name jobs and servers that the user may not see."""
@@ -95,22 +103,22 @@ class LeaderDashboard:
 
     async def _pages_of(self, session: UserSession, door: IdentityDoor, authorizer: Authorizer) -> ClusterPages:
         audience = await self._find_audience(authorizer, session.user)
-        known = await self._namespaces()
         sources = ClusterSources(
             self.records, self._live, limit_key(session.user), partial(_may_read_pods, authorizer, session.user)
         )
         views = PageViews(self.service, self.controller, sources, self._axis, audience)
-        hidden = known - (known if audience.namespaces is None else audience.namespaces)
-
         actions = ObjectActions(self.backend, authorizer)
 
         async def is_unchanged() -> bool:
             return await door.lasts(session) and await self._find_audience(authorizer, session.user) == audience
 
+        async def hidden() -> frozenset[str]:
+            return frozenset() if audience.namespaces is None else await self._namespaces() - audience.namespaces
+
         return ClusterPages(session, views, hidden, authorizer, actions, self._term, self._turns, is_unchanged)
 
     async def _find_audience(self, authorizer: Authorizer, user: User) -> Audience:
-        known = await self._namespaces()
+        known = await self._namespaces_of_version()
         return await self._audiences.fetch((user, known), partial(self._review_audience, authorizer, user, known))
 
     async def _review_audience(self, authorizer: Authorizer, user: User, known: frozenset[str]) -> Audience:
@@ -118,11 +126,27 @@ class LeaderDashboard:
             return await find_audience(authorizer, user, known)
 
     async def _namespaces(self) -> frozenset[str]:
-        """Namespaces of the jobs that exist, and of those that ended last."""
-        found = self.service.namespaces() | await self._recorded.fetch("", self.records.namespaces)
-        if found != self._known:
-            self._known = frozenset(found)
-        return self._known
+        """Namespaces of the jobs that exist now, and of those that ended last. Raises BackendError."""
+        return frozenset(await self._recorded.fetch("", self._read_recorded) | self.service.namespaces())
+
+    async def _namespaces_of_version(self) -> frozenset[str]:
+        """The namespaces at the current version of the state, computed once for all open pages. Raises BackendError."""
+        recorded = await self._recorded.fetch("", self._read_recorded)
+        version, known = self._known
+        if version != self._versions.number:
+            found = recorded | self.service.namespaces()
+            self._known = self._versions.number, known if found == known else found
+        return self._known[1]
+
+    async def _read_recorded(self) -> frozenset[str]:
+        """Namespaces that history names, or has named last if it does not answer in time. Raises BackendError."""
+        try:
+            async with asyncio.timeout(_HISTORY_S):
+                self._last_recorded = frozenset(await self.records.namespaces())
+        except TimeoutError:
+            if self._last_recorded is None:
+                raise BackendError(f"history has not named its namespaces within {_HISTORY_S:g} s") from None
+        return self._last_recorded
 
 
 async def find_audience(authorizer: Authorizer, user: User, namespaces: frozenset[str]) -> Audience:

@@ -15,6 +15,7 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.pod_log import read_log_end
 from windlass.backends.port import BackendError
 from windlass.core.model.status import JobState
+from windlass.server.errors import ApiError
 from windlass.server.operator.members import list_members
 from windlass.server.operator.pod_tasks import PodTask, choose_container
 from windlass.server.operator.queries.expiring_cache import ExpiringCache
@@ -27,7 +28,7 @@ _MAX_TEXT = 4_000
 _LIFE_S = 2.0
 """Seconds for which lines are used again."""
 _TIMEOUT_S = 5.0
-"""Seconds for one log with the wait for its turn: the kubelet of a dead node does not answer."""
+"""Seconds for one log, and for the wait for its turn: the kubelet of a dead node does not answer."""
 _ANSWER_S = 2.0
 """Seconds after which an answer leaves out logs that are still being read."""
 _CONCURRENT, _CONCURRENT_EACH = 32, 16
@@ -51,6 +52,8 @@ class LiveLogs:
 
     backend: KubernetesBackend
     _kept: ExpiringCache[str, Sequence[TimedLine]] = field(default_factory=lambda: ExpiringCache(_MAX_KEPT, _LIFE_S))
+    _waiting: ExpiringCache[tuple[str, str], Sequence[TimedLine]] = field(default_factory=lambda: ExpiringCache(1, 0.0))
+    """Readers of a log, by its uid and their limit, each with a turn of its own; nothing is kept."""
     _turns: FairTurns = field(default_factory=partial(FairTurns, _CONCURRENT, _CONCURRENT_EACH))
 
     def members(self, state: JobState) -> list[tuple[PodTask, Pod]]:
@@ -62,10 +65,7 @@ class LiveLogs:
 
         A log that cannot be read is empty. One that takes too long is left out; reading goes on for the next answer.
         """
-        reading = {
-            asyncio.create_task(self._kept.fetch(pod.metadata.uid, partial(self._read, pod, reader))): pod
-            for pod in pods
-        }
+        reading = {asyncio.create_task(self._fetch(pod, reader)): pod for pod in pods}
         if not reading:
             return {}
         done, late = await asyncio.wait(reading, timeout=_ANSWER_S)
@@ -73,11 +73,28 @@ class LiveLogs:
             task.cancel()
         return {reading[task].metadata.uid: task.result() for task in done}
 
-    async def _read(self, pod: Pod, reader: str) -> Sequence[TimedLine]:
+    async def _fetch(self, pod: Pod, reader: str) -> Sequence[TimedLine]:
+        """The kept lines, those of a reading under way, or those that are read in a turn of this reader."""
+        uid = pod.metadata.uid
+        if uid in self._kept or self._kept.is_pending(uid):
+            return await self._kept.fetch(uid, partial(self._read, pod))
+        return await self._waiting.fetch((uid, reader), partial(self._read_in_turn, pod, reader))
+
+    async def _read_in_turn(self, pod: Pod, reader: str) -> Sequence[TimedLine]:
+        fetch = partial(self._kept.fetch, pod.metadata.uid, partial(self._read, pod))
+        try:
+            async with self._turns.take(reader, _TIMEOUT_S):
+                if not self._kept.is_pending(pod.metadata.uid):
+                    return await fetch()
+        except ApiError:
+            return ()  # no turn in time
+        return await fetch()  # another reader has begun meanwhile, in its own turn
+
+    async def _read(self, pod: Pod) -> Sequence[TimedLine]:
         about = pod.metadata
         options = {"container": choose_container(pod), "tailLines": str(_LINES), "timestamps": "true"}
         try:
-            async with asyncio.timeout(_TIMEOUT_S), self._turns.take(reader):
+            async with asyncio.timeout(_TIMEOUT_S):
                 raw = await read_log_end(
                     self.backend.connection, about.namespace, about.name, options, _MAX_BYTES, _TIMEOUT_S
                 )

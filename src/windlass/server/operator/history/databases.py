@@ -20,6 +20,9 @@ _CONNECT_TIMEOUT_S = 5
 _LOCK_RETRY_S = 0.05
 _STATEMENT_TIMEOUT_MS = 30_000
 """Milliseconds for one statement of PostgreSQL."""
+_KEEPALIVE_IDLE_S, _KEEPALIVE_INTERVAL_S, _KEEPALIVES = 10, 5, 3
+_UNACKNOWLEDGED_MS = 20_000
+"""Limits after which the connection to a PostgreSQL server that the network does not reach is broken."""
 
 
 class HistoryError(BackendError):
@@ -159,6 +162,10 @@ class PostgreSQL:
                 autocommit=True,
                 connect_timeout=_CONNECT_TIMEOUT_S,
                 options=f"-c statement_timeout={_STATEMENT_TIMEOUT_MS}",
+                keepalives_idle=_KEEPALIVE_IDLE_S,
+                keepalives_interval=_KEEPALIVE_INTERVAL_S,
+                keepalives_count=_KEEPALIVES,
+                tcp_user_timeout=_UNACKNOWLEDGED_MS,
             )
         except psycopg.Error as error:
             raise self._trouble(error) from error

@@ -33,6 +33,10 @@ class ExpiringCache(Generic[K, V]):
             del self._entries[next(iter(self._entries))]
         self._entries[key] = time.monotonic() + self._life_s, value
 
+    def is_pending(self, key: K) -> bool:
+        """Whether the entry of a key is being computed."""
+        return key in self._pending
+
     async def fetch(self, key: K, compute: Callable[[], Coroutine[Any, Any, V]]) -> V:
         """The entry of a key, else the result of `compute`, which becomes the entry. Raises what `compute` raises.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from windlass.backends.kubernetes.client.reviews import User, account_namespace
+from windlass.server.errors import ApiError, ErrorCode
 
 
 def limit_key(user: User) -> str:
@@ -38,12 +39,19 @@ class FairTurns:
         self._shares: dict[str, _Share] = {}
 
     @asynccontextmanager
-    async def take(self, key: str) -> AsyncIterator[None]:
-        """Waits for a turn, which lasts until the end of the block."""
+    async def take(self, key: str, within_s: float | None = None) -> AsyncIterator[None]:
+        """Waits for a turn, which lasts until the end of the block. Raises ApiError if it does not come in time."""
         share = self._shares.setdefault(key, _Share(asyncio.Semaphore(self._each)))
         share.tasks += 1
         try:
-            async with share.turns, self._turns:
+            async with AsyncExitStack() as held:
+                try:
+                    async with asyncio.timeout(within_s):
+                        await held.enter_async_context(share.turns)
+                        await held.enter_async_context(self._turns)
+                except TimeoutError:
+                    message = f"too many requests are under way: no turn has come in {within_s:g} s"
+                    raise ApiError(ErrorCode.BUSY, message, "ask again when fewer pages are open") from None
                 yield
         finally:
             share.tasks -= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,8 @@ from virtual_loop import run_in_virtual_time
 
 from windlass.backends.kubernetes.client.reviews import User
 from windlass.server.dashboard.view import View
+from windlass.server.dashboard.view_cache import ViewCache
+from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.operator.dashboard.cluster_pages import AnswerTurns, ClusterPages
 from windlass.server.operator.dashboard.user_sessions import UserSession
 
@@ -21,7 +24,7 @@ class Views:
     """Views that answer after `delay` seconds; logs and lookups of jobs as slow as that."""
 
     def __init__(self, delay: float) -> None:
-        self.delay = delay
+        self.delay, self.unseen = delay, set[str]()
         self.service = SimpleNamespace(lookup=self)
 
     async def ids(self, name: str) -> list[str]:
@@ -55,13 +58,18 @@ def pages_of(name: str, views: Any, turns: AnswerTurns) -> ClusterPages:
     session = UserSession("csrf", may_act=True, expires_at=0, user=User(name))
     rights: Any = EveryRight()
     actions: Any = SimpleNamespace()
-    return ClusterPages(session, views, (), rights, actions, "term", turns, is_unchanged)
+
+    async def hidden() -> set[str]:
+        return set(views.unseen)
+
+    return ClusterPages(session, views, hidden, rights, actions, "term", turns, is_unchanged)
 
 
 async def read(pages: ClusterPages) -> Any:
     found = await pages.find("queue", "", {})
     assert found is not None
-    return await found.produce()
+    async with found.turn():
+        return await found.produce()
 
 
 @pytest.mark.parametrize("kind", ["log", "act", "view"])
@@ -77,9 +85,12 @@ def test_a_user_whose_requests_hang_delays_no_page_of_another(kind: str) -> None
         hanging = [asyncio.create_task(work[kind]()) for _ in range(20)]
         await asyncio.sleep(1)
         async with asyncio.timeout(NEVER_S / 2):
+            await asyncio.sleep(30)
             assert await read(bob) == {"view": "queue"}
             assert await bob.log("team-b/mine", {}) == {"lines": []}
-        assert not any(task.done() for task in hanging)
+        refused = [task.exception() for task in hanging if task.done()]
+        assert len(refused) == 18
+        assert all(isinstance(error, ApiError) and error.code is ErrorCode.BUSY for error in refused)
         for task in hanging:
             task.cancel()
         await asyncio.wait(hanging)
@@ -98,5 +109,48 @@ def test_hanging_logs_of_many_users_delay_no_page() -> None:
         for task in hanging:
             task.cancel()
         await asyncio.wait(hanging)
+
+    run_in_virtual_time(story())
+
+
+def test_a_user_who_waits_for_a_turn_delays_no_user_who_asks_for_the_same_view() -> None:
+    async def story() -> None:
+        turns, cache, slow = AnswerTurns(), ViewCache(), asyncio.Event()
+
+        async def ask(name: str, view: str, answer: Callable[[], Awaitable[Any]]) -> None:
+            views = Views(0)
+            views.audience, views.find = SimpleNamespace(key="all"), lambda *_: View((view,), answer)
+            pages = pages_of(name, views, turns)
+            found = await pages.find(view, "", {})
+            assert found is not None
+            await cache.answer(pages.audience, found, 1)
+
+        async def quick() -> str:
+            return "found"
+
+        own = [asyncio.create_task(ask("bob", view, slow.wait)) for view in ("history", "time_axis", "queue")]
+        waiting = asyncio.create_task(ask("bob", "overview", quick))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            await ask("alice", "overview", quick)
+        assert not waiting.done()
+        slow.set()
+        await asyncio.gather(*own, waiting)
+
+    asyncio.run(story())
+
+
+def test_a_namespace_that_appears_while_an_answer_is_computed_is_not_named() -> None:
+    async def story() -> None:
+        views = Views(0)
+
+        async def why() -> dict[str, str]:
+            views.unseen.add("secret")
+            return {"message": "waits behind secret/digits"}
+
+        views.find = lambda *_: View(("overview",), why)
+        found = await pages_of("ann", views, AnswerTurns()).find("overview", "", {})
+        assert found is not None
+        assert await found.produce() == {"message": "waits behind (another namespace)"}
 
     run_in_virtual_time(story())

@@ -104,3 +104,18 @@ def test_a_slow_log_is_read_once_for_all_answers_that_ask_for_it() -> None:
 
 def test_no_pods_have_no_lines() -> None:
     assert run_in_virtual_time(live_logs(Kubelets({})).lines([], "ann")) == {}
+
+
+def test_a_reader_who_waits_for_a_turn_delays_no_reader_of_the_same_log() -> None:
+    async def story() -> None:
+        kubelets = Kubelets({**dict.fromkeys(DEAD, 1e9), "x": 1e9, "y": 1e9, "good": 0.1})
+        logs = live_logs(kubelets)
+        anns = asyncio.create_task(logs.lines(pods(*DEAD, "x", "y", "good"), "ann"))
+        await asyncio.sleep(0.01)
+        found = await logs.lines(pods("good"), "bob")
+        assert [len(lines) for lines in found.values()] == [2]
+        await anns
+        await asyncio.sleep(6)
+        assert kubelets.asked.count("good") == 1
+
+    run_in_virtual_time(story())

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from virtual_loop import run_in_virtual_time
 
 from windlass.backends.kubernetes.client.reviews import User, account_user
+from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.operator.queries.fair_turns import FairTurns, limit_key
 
 
@@ -55,3 +57,18 @@ def test_the_accounts_of_a_namespace_count_as_one_user() -> None:
     assert keys == {"system:serviceaccounts:team-a"}
     assert limit_key(User("team-a")) == "team-a"
     assert limit_key(User("system:serviceaccount:")) == "system:serviceaccount:"
+
+
+def test_a_task_without_a_turn_in_time_is_refused_and_leaves_nothing_behind() -> None:
+    async def story() -> None:
+        turns = FairTurns(1, 1)
+        async with turns.take("ann"):
+            with pytest.raises(ApiError) as raised:
+                async with turns.take("ann", 20.0):
+                    pass
+            assert raised.value.code is ErrorCode.BUSY
+        async with turns.take("ann", 20.0):
+            await asyncio.sleep(60)
+        assert not turns._shares
+
+    run_in_virtual_time(story())
