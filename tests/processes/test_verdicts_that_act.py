@@ -89,7 +89,7 @@ def test_a_rank_that_kills_itself_at_the_same_step_ends_the_job(state: Path, tmp
     ranks = {"nodes": 2} if launcher == "plain" else {"gpus": 2, "procs": 2}
     command = [sys.executable, "train.py"]
     job = ended(state, tmp_path, command, {"user": 16, "infrastructure": 16}, launcher=launcher, **ranks)
-    told = "SIGKILL from outside of the program ended rank 1 in each start, after step 3, 3 starts in a row"
+    told = "Rank 1 was ended by SIGKILL in each start, after step 3, 3 starts in a row"
     assert (job["phase"], job["attempts"], job["diagnosis"]["rule"]) == ("Failed", 3, "repeated-kill-at-step"), job
     assert job["diagnosis"]["text"].startswith(told)
     assert f"not started again (restart.verdict): {told}" in job["message"]

@@ -10,7 +10,7 @@ from windlass.diagnose.failures.evidence import Fact
 from windlass.diagnose.failures.failure_rules import LOST_PEERS, TIMEOUTS
 from windlass.diagnose.failures.laggard import Laggard, find_laggard
 from windlass.diagnose.failures.log_scan import LogFindings
-from windlass.diagnose.failures.world_size import OversizedWorld, find_oversized_world
+from windlass.diagnose.failures.world_size import OversizedWorld, find_oversized_world, have_all_logs_joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,8 @@ class RankComparison:
     is_stalled: bool = False
     """Whether all ranks timed out in one operation."""
     oversized_world: OversizedWorld | None = None
+    have_all_joined: bool = False
+    """Whether the processes of all logs have joined the store that waits for more."""
     silent: tuple[int, ...] = ()
     """Known ranks that report neither a timeout nor a lost connection."""
 
@@ -36,5 +38,6 @@ def compare_ranks(facts: Sequence[Fact], logs: Sequence[LogFindings], expected_r
         find_divergence(timeouts),
         is_joined_by_all(timeouts, known),
         find_oversized_world(facts, logs, expected_ranks),
+        have_all_logs_joined(facts, logs, expected_ranks),
         tuple(sorted(known - reporters)),
     )

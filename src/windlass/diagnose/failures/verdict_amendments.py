@@ -18,6 +18,7 @@ _DIVERGENT = "nccl-divergent-collectives"
 _STALLED = "nccl-transport-stalled"
 _PLAIN_TIMEOUT = "nccl-watchdog-timeout"
 """Rule of a timeout about which nothing else is known."""
+_ALL_JOINED = "The processes of all logs have joined: the others were not started, or their logs are not here."
 _WITHOUT_RANK = frozenset({"gloo-timeout", "gloo-peer-closed"})
 """Rules whose verdict is of little use without the rank that is missing."""
 
@@ -35,6 +36,8 @@ def amend_verdict(verdict: RootCause, ranks: RankComparison) -> RootCause:
         verdict = replace(verdict, text=f"{verdict.text} {_missing_ranks(ranks.silent)}")
     if verdict.rule in (COUNTED, KEYED) and ranks.oversized_world:
         verdict = _with_oversized_world(verdict, ranks.oversized_world)
+    elif verdict.rule == COUNTED and ranks.have_all_joined:
+        verdict = replace(verdict, text=f"{verdict.text} {_ALL_JOINED}", advice=Advice.STOP)
     return verdict
 
 

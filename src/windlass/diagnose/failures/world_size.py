@@ -45,6 +45,16 @@ def find_oversized_world(
     return None
 
 
+def have_all_logs_joined(facts: Sequence[Fact], logs: Sequence[LogFindings], expected_ranks: int | None) -> bool:
+    """Whether as many processes have joined the store as there are logs, of a job of an unknown number of ranks."""
+    counted = {_joined(fact) for fact in facts if fact.rule == COUNTED}
+    return expected_ranks is None and len(logs) >= _LEAST_RANKS and counted == {str(len(logs))}
+
+
+def _joined(fact: Fact) -> str:
+    return fact.values.get("joined") or fact.values.get("workers") or ""
+
+
 def _ranks_without_gap(logs: Sequence[LogFindings]) -> int:
     """The number of ranks that the logs name, if these are the lowest ones; else 0."""
     ranks = {rank for log in logs for rank in log.ranks}
@@ -55,7 +65,7 @@ def _detail_of(fact: Fact, started: int) -> str:
     """The words of the store that prove it: all started ranks joined, or an awaited rank is none of them."""
     values = fact.values
     if fact.rule == COUNTED:
-        joined, expected = values.get("joined") or values.get("workers"), values.get("expected") or values.get("world")
+        joined, expected = _joined(fact), values.get("expected") or values.get("world")
         if joined and expected and int(joined) == started < int(expected):
             return f"{joined} of {expected} joined"
     if fact.rule == KEYED:

@@ -27,12 +27,12 @@ class RepeatedFailure:
     starts: int
     """Number of these starts in a row."""
     step: int | None
-    """Last step that the rank printed in each of them; None: its output names no step."""
+    """Last step that the rank printed in each of them; None: its own output names no step."""
 
     @property
     def line(self) -> str:
         """The line of evidence, which rules recognise."""
-        where = "its output names no step" if self.step is None else f"each after step {self.step}"
+        where = "its own output names no step" if self.step is None else f"each after step {self.step}"
         return f"rank {self.rank} {self.end} in {self.starts} starts in a row, {where}"
 
 

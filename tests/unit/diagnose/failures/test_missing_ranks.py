@@ -3,7 +3,7 @@
 import io
 from functools import partial
 
-from windlass.diagnose.diagnosis import Certainty, RootCause
+from windlass.diagnose.diagnosis import Advice, Certainty, RootCause
 from windlass.diagnose.failures.engine import diagnose
 from windlass.diagnose.failures.evidence import Evidence, LogSource
 
@@ -185,3 +185,19 @@ def test_older_versions_of_torch_state_the_work_in_the_line_of_the_timeout() -> 
     ]
     verdict = verdict_of(log("train.log", "".join(lines)))
     assert (verdict.rank, "wait for number 31" in verdict.text) == (1, True)
+
+
+def test_processes_that_have_all_joined_are_not_started_again_and_none_of_them_is_missing() -> None:
+    of_rank_0 = "torch.distributed.DistStoreError: Timed out after 9 seconds waiting for clients. 2/4 clients joined.\n"
+    of_rank_1 = "torch.distributed.DistStoreError: wait timeout after 8000ms, keys: /default_pg/0//cpu//0/0\n"
+    verdict = verdict_of(log("ws2.0.log", of_rank_0), log("ws2.1.log", of_rank_1))
+    assert verdict.text.startswith(
+        "Not all processes connected to the store of rank 0: 2 of 4. The processes of all logs"
+    )
+    assert (verdict.advice, verdict.alternatives) == (Advice.STOP, ())
+    assert "WORLD_SIZE" in verdict.command
+    one_of_them = verdict_of(log("ws2.0.log", of_rank_0))
+    assert (one_of_them.text, one_of_them.advice) == (
+        "Not all processes connected to the store of rank 0: 2 of 4.",
+        Advice.RETRY,
+    )

@@ -50,7 +50,7 @@ def test_three_kills_after_the_same_step_point_at_memory(tmp_path: Path) -> None
         write_steps(paths, attempt, [1, 2, 3])
     cause = verdict_of(local_evidence(paths, attempts(3), 3), diagnose)
     assert cause.text == (
-        "SIGKILL from outside of the program ended rank 1 in each start, after step 3, 3 starts in a row. "
+        "Rank 1 was ended by SIGKILL in each start, after step 3, 3 starts in a row. "
         "The likely sender is the kernel's out-of-memory killer."
     )
     assert (cause.rule, cause.equal_failures, is_lasting(cause)) == ("repeated-kill-at-step", 3, True)
