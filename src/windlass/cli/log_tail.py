@@ -11,6 +11,9 @@ from windlass.backends.local.paths import StatePaths
 class LogTail:
     """Reads new lines of selected ranks, streams and attempts (None: all). `since` in ms since the epoch."""
 
+    unread = ""
+    """Files are read to their ends, as `PodLogs` may not be."""
+
     def __init__(
         self,
         paths: StatePaths,

@@ -141,8 +141,8 @@ class Client(BlockingCalls):
     def result(self, job: str, timeout: float | None = None) -> Any:
         """Waits for the job of a function and returns the result of rank 0.
 
-        Raises JobFailedError if the job has not succeeded, WaitTimeoutError after `timeout` seconds, and ResultError if
-        the job returned nothing or its output no longer exists.
+        Raises JobFailedError if the job has not succeeded, WaitTimeoutError after `timeout` seconds, ResultError if the
+        job returned nothing or its output no longer exists, and TargetUnreachableError if the output cannot be read.
         """
         info = succeeded_or_error(self.wait(job, timeout))
         key = self._call(read_call_key, info.id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -48,6 +49,8 @@ class TargetConnection:
         self._cluster: list[ClusterClient] = []
         """The client of the cluster, once it has been opened."""
         self._threads = ThreadPoolExecutor(1 if self.is_cluster else _LOCAL_THREADS, "windlass-client")
+        self._lock = threading.Lock()
+        self._is_closed = False
         self._end = weakref.finalize(self, _close_all, self._cluster)
 
     @property
@@ -59,14 +62,15 @@ class TargetConnection:
         self, step: Callable[Concatenate[TargetConnection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
         """Starts a call in a thread of this client; its errors are those of `client.errors`."""
-        if not self._end.alive:
-            raise InvalidRequestError("the client is closed", "open a new one")
 
         def work() -> T:
             with public_errors():
                 return step(self, *args, **kwargs)
 
-        return self._threads.submit(work)
+        with self._lock:
+            if self._is_closed:
+                raise InvalidRequestError("the client is closed", "open a new one")
+            return self._threads.submit(work)
 
     def controller(self) -> ControllerClient:
         """Returns a client of the controller. Raises ApiError NO_DAEMON without a daemon."""
@@ -85,10 +89,12 @@ class TargetConnection:
         return self._cluster[0]
 
     def close(self) -> None:
-        """Closes the session with a cluster. Closing again does nothing."""
-        if self._end.alive:
-            self._threads.submit(self._end).result()
-            self._threads.shutdown()
+        """Closes the session with a cluster. Closing again, also at the same time, waits for the same end."""
+        with self._lock:
+            if not self._is_closed:
+                self._is_closed = True
+                self._threads.submit(self._end)
+        self._threads.shutdown()
 
 
 def _close_all(opened: list[ClusterClient]) -> None:

@@ -13,6 +13,7 @@ from windlass.backends.local.paths import StatePaths
 from windlass.cli.log_tail import LogTail
 from windlass.cli.rank_placement import check_ranks, count_ranks
 from windlass.client.connection import TargetConnection
+from windlass.client.errors import TargetUnreachableError
 from windlass.client.job_queries import read_job
 from windlass.client.records import JobInfo, OutputLine
 
@@ -37,8 +38,11 @@ class OutputSelection:
 class _Source(Protocol):
     """Output of one job: `poll` returns new lines, `finish` all remaining ones of a job that has ended.
 
-    `close` ends reading before.
+    `close` ends reading before. `unread`: the reason why lines are missing, "" if none is.
     """
+
+    @property
+    def unread(self) -> str: ...
 
     def poll(self) -> list[LogLine]: ...
 
@@ -58,6 +62,8 @@ class JobOutput:
         self._looked_at = 0.0
         self.has_ended = False
         """Whether everything has been returned."""
+        self.unread = ""
+        """The reason why the rest could not be read, once all else has been returned."""
 
     def is_last_step(self, connection: TargetConnection) -> bool:
         """Whether the job has ended, asked at most every 0.2 s, or its output is not followed."""
@@ -73,7 +79,8 @@ class JobOutput:
         """Returns the new lines; with `is_last` all remaining ones."""
         new = [line for each in self._sources for line in (each.finish() if is_last else each.poll())]
         stored, self._stored = self._stored, []
-        self.has_ended = is_last
+        self.unread = next((each.unread for each in self._sources if each.unread), "")
+        self.has_ended = is_last and not self.unread
         return [*stored, *map(_output_line, new)]
 
     def close(self) -> None:
@@ -94,7 +101,14 @@ def open_output(connection: TargetConnection, job: str, selection: OutputSelecti
 
 
 def read_output(connection: TargetConnection, output: JobOutput) -> list[OutputLine]:
-    """Returns the next lines; `has_ended` of the output is then set at the end."""
+    """Returns the next lines; `has_ended` of the output is then set at the end.
+
+    Raises TargetUnreachableError after the last lines if the rest could not be read.
+    """
+    if output.unread:
+        raise TargetUnreachableError(
+            f"the output of {output.job} was not read to its end: {output.unread}", "read it again"
+        )
     is_last = output.is_last_step(connection)
     if connection.is_cluster:
         connection.cluster().session.wait(_CLUSTER_STEP_S)  # the streams of pods advance only meanwhile

@@ -23,8 +23,11 @@ from windlass.cli.kubernetes.pod_ranks import PodRank, ranks_of_pods
 
 _IDLE_TIMEOUT_S = 4 * 3600.0
 """Time after which a kubelet ends a stream without output."""
-_FINAL_TIMEOUT_S = 5.0
-"""Limit for reading the remaining lines of pods that have ended."""
+_FINAL_TIMEOUT_S = 15.0
+"""Time without a new line after which the remaining lines of pods that have ended are not read.
+
+It is longer than that for one answer of the API server.
+"""
 
 
 class PodLogs:
@@ -42,6 +45,8 @@ class PodLogs:
     ) -> None:
         self.error = ""
         """The latest error of reading a pod's log, "" if there was none."""
+        self.unread = ""
+        """The reason why `finish` has not read all remaining lines, "" if it has."""
         self._session, self._job = session, job
         self._ranks, self._attempts, self._since = ranks, attempts, since
         self._follow = follow
@@ -73,13 +78,22 @@ class PodLogs:
             task.cancel()
 
     async def _read_rest(self) -> None:
-        try:
-            async with asyncio.timeout(_FINAL_TIMEOUT_S):
-                await self._listed.wait()
-                await asyncio.gather(*self._streams.values())
-        except TimeoutError:
-            pass
+        """Reads on until all streams have ended, or no line has come for a time."""
+        rest = asyncio.create_task(self._end_of_streams())
+        before = -1
+        while not rest.done() and before < len(self._lines):
+            before = len(self._lines)
+            await asyncio.wait([rest], timeout=_FINAL_TIMEOUT_S)
         self.close()
+        if rest.done():
+            rest.result()
+        else:
+            rest.cancel()
+            self.unread = self.error or f"no new line within {_FINAL_TIMEOUT_S:g} s"
+
+    async def _end_of_streams(self) -> None:
+        await self._listed.wait()
+        await asyncio.gather(*self._streams.values())
 
     async def _watch(self) -> None:
         def apply(changes: Sequence[Change[dict[str, Any]]]) -> None:
