@@ -12,10 +12,10 @@ def again(**manifest):
         **manifest.pop("metadata", {}),
     }
     whole = {"kind": "TrainingJob", "metadata": about, "spec": {}, "status": {"phase": "Failed"}, **manifest}
-    return repeated_object(whole, "digits", "team-a/digits", "eve")
+    return repeated_object(whole, "digits", "team-a/digits", "eve", "x7k2p")
 
 
-def test_the_object_has_a_generated_name_and_none_of_the_state_of_the_first():
+def test_the_object_has_another_name_and_none_of_the_state_of_the_first():
     state = {"windlass.dev/cancel": "ann", "windlass.dev/user": "ann", "windlass.dev/state": "{}", "note": "kept"}
     made = again(metadata={"annotations": state, "finalizers": ["x"], "ownerReferences": [{"uid": "2"}]})
     assert made == {
@@ -23,6 +23,7 @@ def test_the_object_has_a_generated_name_and_none_of_the_state_of_the_first():
         "metadata": {
             "namespace": "team-a",
             "generateName": "digits-",
+            "name": "digits-x7k2p",
             "labels": {},
             "annotations": {
                 "note": "kept",
@@ -36,7 +37,13 @@ def test_the_object_has_a_generated_name_and_none_of_the_state_of_the_first():
 
 
 def test_a_run_of_a_run_is_named_after_the_first():
-    assert again(metadata={"name": "digits-abcde", "generateName": "digits-"})["metadata"]["generateName"] == "digits-"
+    made = again(metadata={"name": "digits-abcde", "generateName": "digits-"})["metadata"]
+    assert (made["generateName"], made["name"]) == ("digits-", "digits-x7k2p")
+
+
+def test_a_long_name_is_cut_before_its_random_end():
+    name = again(metadata={"name": "x" * 63})["metadata"]["name"]
+    assert name == "x" * 58 + "x7k2p"
 
 
 def test_it_is_alone_waits_for_nothing_and_is_not_suspended():

@@ -27,6 +27,8 @@ _STATE_ANNOTATIONS = (ANNOTATION, CANCEL, USER)
 """Annotations that record the state of the original object, and its user."""
 _ARRAY_LABELS = (ARRAY, ARRAY_INDEX, ARRAY_LIMIT)
 _OF_ONE_OBJECT = ("name", "ownerReferences", "finalizers")
+_MAX_NAME = 63
+"""Characters of a generated name, as the API server cuts it."""
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """An annotation of kubectl with the manifest of the original object."""
 
@@ -40,10 +42,11 @@ def without_server_fields(manifest: Manifest) -> Manifest:
     return {**{name: value for name, value in manifest.items() if name != "status"}, "metadata": kept}
 
 
-def repeated_object(manifest: Manifest, job_name: str, job_id: str, user: str) -> Manifest:
-    """The object of an ended job for another run, under a generated name, alone and without what it waited for.
+def repeated_object(manifest: Manifest, job_name: str, job_id: str, user: str, name_end: str) -> Manifest:
+    """The object of an ended job for another run, under another name, alone and without what it waited for.
 
-    `job_name`: of the job, which both runs have; `job_id`: of the first run; `user`: who submits the second.
+    `job_name`: of the job, which both runs have; `job_id`: of the first run; `user`: who submits the second;
+    `name_end`: random end of the name. A name that the API server generates would be another in a repeated request.
     """
     kept = without_server_fields(manifest)
     about, spec, kind = kept["metadata"], dict(_mapping(kept.get("spec"))), str(kept.get("kind"))
@@ -53,9 +56,11 @@ def repeated_object(manifest: Manifest, job_name: str, job_id: str, user: str) -
     if kind == OWN_KIND:
         annotations[JOB_NAME_ANNOTATION] = job_name
         spec.pop("after", None)
+    name_begin = about.get("generateName") or f"{about['name']}-"
     named = {
         **{name: value for name, value in about.items() if name not in _OF_ONE_OBJECT},
-        "generateName": about.get("generateName") or f"{about['name']}-",
+        "generateName": name_begin,
+        "name": f"{name_begin[: _MAX_NAME - len(name_end)]}{name_end}",
         "annotations": annotations,
     }
     return {**kept, "metadata": {**named, "labels": labels}, "spec": _resumed(spec, kind)}

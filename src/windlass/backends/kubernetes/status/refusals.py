@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -76,6 +77,7 @@ class Refusals:
     ) -> None:
         self._connection, self._redaction, self._announcer, self._now = connection, redaction, announcer, now
         self._refused: dict[str, Refusal] = {}
+        self._under_way: dict[str, asyncio.Event] = {}
         self._writer: CoalescingWriter[str] = CoalescingWriter(
             self._write, on_trouble, delay=_DELAY_S, every=_INTERVAL_S
         )
@@ -94,13 +96,21 @@ class Refusals:
         await self._waits.close()
 
     async def _write(self, uid: str) -> None:
+        """Writes the latest refusal of an object, after a write of an earlier one by the other writer."""
+        while (before := self._under_way.get(uid)) is not None:
+            await before.wait()
         refusal = self._refused.get(uid)
         if refusal is None:
             return
-        if refusal.stands():
-            await self._say(refusal)
-        if self._refused.get(uid) is refusal:
-            del self._refused[uid]
+        ended = self._under_way[uid] = asyncio.Event()
+        try:
+            if refusal.stands():
+                await self._say(refusal)
+            if self._refused.get(uid) is refusal:
+                del self._refused[uid]
+        finally:
+            del self._under_way[uid]
+            ended.set()
 
     async def _say(self, refusal: Refusal) -> None:
         before, reference = conditions_of(dict(refusal.manifest)), refusal.reference

@@ -60,7 +60,13 @@ function explanation(found, job) {
 // Where checkpoints lie that are not read here, and the command that lists them.
 function remotePlace({ place, is_folder: isFolder }, id) {
   if (!place) return "The environment of the job does not name their place (WINDLASS_CHECKPOINTS).";
-  return isFolder ? `They are in ${place} of its pods: windlass exec ${id} -- windlass checkpoint ls ${place}` : `They are in ${place}: windlass checkpoint ls ${place}`;
+  const list = `windlass checkpoint ls ${shellWord(place)}`;
+  return isFolder ? `They are in ${place} of its pods: windlass exec ${id} -- ${list}` : `They are in ${place}: ${list}`;
+}
+
+// A text as one word of a shell: the author of a job chooses its place, and its reader runs the command.
+export function shellWord(text) {
+  return /^[\w@%+=:,./][\w@%+=:,./-]*$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 function newest({ newest_at: at }, now) {

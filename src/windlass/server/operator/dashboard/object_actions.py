@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -13,11 +14,12 @@ from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.access import Access, Identity
 from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.object_reference import OWN_KIND, reference_to
-from windlass.backends.kubernetes.client.resources import CONFIG_MAPS
+from windlass.backends.kubernetes.client.object_reference import OWN_KIND, ObjectReference, reference_to
+from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, Resource
 from windlass.backends.kubernetes.client.reviews import AccessRight, review_self
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.repeated_object import owned_by, repeated_object, shipped_code
+from windlass.backends.port import BackendError
 from windlass.jobs.kubernetes.job_patches import action_patch, priority_patch
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.operator.dashboard.user_sessions import UserSession
@@ -27,6 +29,10 @@ from windlass.server.priority_request import with_priority
 _ARRIVAL_S = 2.0
 """Longest time for which the answer to a rerun waits until the operator has seen the new object."""
 _POLL_INTERVAL_S = 0.02
+_RERUN_S, _CODE_S = 45.0, 5.0
+"""Seconds for a second run, and for the change of each ConfigMap with its code."""
+_NAME_LETTERS, _NAME_END = "bcdfghjklmnpqrstvwxz2456789", 5
+"""Characters and length of the random end of a name, as the API server generates it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +77,28 @@ class ObjectActions:
     async def rerun(self, session: UserSession, job_id: str) -> str:
         """Creates the object of an ended job again, if the user may. Returns the id of the new job."""
         gang = self._find(job_id)
-        job = gang.reference
-        by_hand = f"kubectl get {job.resource.full_name} -n {job.namespace} {job.name} -o yaml, and windlass submit"
-        async with self._as_user(session, "create", gang, by_hand) as connection:
-            manifest = await connection.get(job.resource, job.namespace, job.name)
-            again = repeated_object(manifest, gang.job.name, job_id, session.user.name)
-            created = await connection.create(job.resource, again)
-            await _keep_code(connection, gang, owned_by(created))
-        made = reference_to(job.resource, created)
+        try:
+            async with asyncio.timeout(_RERUN_S):
+                made = await self._repeat(session, gang)
+        except TimeoutError:
+            job, message = gang.reference, f"whether {job_id} runs again is unknown: no answer within {_RERUN_S:g} s"
+            fix = f"look before you repeat this: kubectl get {job.resource.full_name} -n {job.namespace}"
+            raise ApiError(ErrorCode.GONE, message, fix) from None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_ARRIVAL_S):
                 while self.backend.jobs.get(made.job_id) is None:  # noqa: ASYNC110 - the store has no event
                     await asyncio.sleep(_POLL_INTERVAL_S)
         return made.job_id
+
+    async def _repeat(self, session: UserSession, gang: Gang) -> ObjectReference:
+        job, end = gang.reference, "".join(secrets.choice(_NAME_LETTERS) for _ in range(_NAME_END))
+        by_hand = f"kubectl get {job.resource.full_name} -n {job.namespace} {job.name} -o yaml, and windlass submit"
+        async with self._as_user(session, "create", gang, by_hand) as connection:
+            manifest = await connection.get(job.resource, job.namespace, job.name)
+            again = repeated_object(manifest, gang.job.name, gang.id, session.user.name, end)
+            created = await create_once(connection, job.resource, again)
+            await keep_code(connection, gang, owned_by(created))
+        return reference_to(job.resource, created)
 
     def _find(self, job_id: str) -> Gang:
         gang = self.backend.jobs.get(job_id)
@@ -114,14 +129,27 @@ def _right(verb: str, gang: Gang) -> AccessRight:
     return AccessRight(verb, job.resource.plural, job.namespace, name, job.resource.group)
 
 
-async def _keep_code(connection: Connection, gang: Gang, patch: dict[str, Any]) -> None:
+async def create_once(connection: Connection, resource: Resource, manifest: dict[str, Any]) -> dict[str, Any]:
+    """Creates an object with a name of its own, whose first answer may be lost. Raises BackendError."""
+    try:
+        return await connection.create(resource, manifest)
+    except Refusal as error:
+        if not (error.is_exists and error.unsure):
+            raise
+        about = manifest["metadata"]
+        return await connection.get(resource, about["namespace"], about["name"])
+
+
+async def keep_code(connection: Connection, gang: Gang, patch: dict[str, Any]) -> None:
     """Adds an owner to the shipped code of a job, which is deleted with its last owner.
 
-    A user who may not change ConfigMaps has a second run whose code ends with the object of the first.
+    A user who may not change ConfigMaps has a second run whose code ends with the object of the first. So has one
+    whose changes are not answered: an error would tell the user that there is no second run.
     """
     for name in shipped_code(gang.parsed):
-        with contextlib.suppress(Refusal):
-            await connection.patch(CONFIG_MAPS, gang.reference.namespace, name, patch, kind="strategic")
+        with contextlib.suppress(BackendError):
+            namespace = gang.reference.namespace
+            await connection.patch(CONFIG_MAPS, namespace, name, patch, kind="strategic", within=_CODE_S)
 
 
 async def _access_of(access: Access, token: str) -> Access:
