@@ -84,6 +84,25 @@ raise ValueError("no such thing")
     assert "a destructor ran" not in agent.output
 
 
+def test_a_child_that_ends_during_the_report_of_an_error_does_not_cut_it_off(bare):
+    script = """
+import os, signal, sys
+def on_child(*_):
+    raise RuntimeError("a worker was killed")
+def report(*error):
+    os.kill(os.getpid(), signal.SIGCHLD)
+    sys.__excepthook__(*error)
+signal.signal(signal.SIGCHLD, on_child)
+sys.excepthook = report
+raise ValueError("no such thing")
+"""
+    agent = bare("SCRIPT", script=script)
+    assert agent.ends() == 1
+    assert "\nValueError: no such thing\n" in agent.output
+    assert "exited with 1: ValueError: no such thing\n" in agent.output
+    assert "a worker was killed" not in agent.output
+
+
 def test_the_text_of_sys_exit_is_printed_with_the_ranks_end(bare):
     agent = bare("SCRIPT", script="import sys\nsys.exit('no data in /data')\n")
     assert agent.ends() == 1

@@ -11,6 +11,7 @@ import io
 import logging
 import os
 import runpy
+import signal
 import sys
 import types
 from collections.abc import Sequence
@@ -35,12 +36,10 @@ def run(words: Sequence[str], *, module: bool) -> None:
     failed = _FailedEnd()
     atexit.register(failed.finish)  # before the script's own functions, so it runs after them
     try:
-        if module:
-            _run_module(words[0])
-        elif os.path.isfile(words[0]) and not words[0].endswith((".pyz", ".zip")):
-            _run_file(words[0], main)
-        else:
-            runpy.run_path(words[0], run_name="__main__")
+        try:
+            _run_main(words[0], main, module=module)
+        finally:
+            _disarm_child_signals()
     except SystemExit as left:
         error_file.write_error(left)
         failed.begin(left)
@@ -52,6 +51,24 @@ def run(words: Sequence[str], *, module: bool) -> None:
         failure = SystemExit(_INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1)
         failed.begin(failure)
         raise failure from None
+
+
+def _run_main(word: str, main: types.ModuleType, *, module: bool) -> None:
+    if module:
+        _run_module(word)
+    elif os.path.isfile(word) and not word.endswith((".pyz", ".zip")):
+        _run_file(word, main)
+    else:
+        runpy.run_path(word, run_name="__main__")
+
+
+def _disarm_child_signals() -> None:
+    """Makes SIGCHLD without effect. A handler such as torch's DataLoader's raises for a killed worker.
+
+    Within the report of an error that would cut it off, and the error would be told by nobody.
+    """
+    if callable(signal.getsignal(signal.SIGCHLD)):
+        signal.signal(signal.SIGCHLD, lambda _signum, _frame: None)
 
 
 class _FailedEnd:
