@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 from windlass.backends.local.paths import StatePaths
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.failure_report import diagnose_with_progress, print_diagnosis
+from windlass.cli.failure_report import ShowProgress, diagnose_with_progress, print_diagnosis
 from windlass.cli.job_activity import activity_sections, headline
 from windlass.cli.target import record_source, resolve_context, state_folder, warn_if_offline
-from windlass.cli.terminal.progress import ProgressBar
 from windlass.cli.terminal.report_format import ReportFormat
 from windlass.diagnose.diagnosis import Diagnosis
 from windlass.diagnose.failures.reports import PresentState
@@ -52,9 +51,8 @@ class JobDiagnosis(NamedTuple):
     """Whether the evidence was searched for a cause; that of a job that has succeeded is not."""
 
 
-def print_job_diagnosis(job: JobSelection, how: ReportFormat, *, show_secrets: bool, has_failed: bool) -> ExitCode:
-    """Diagnoses a job, prints the report, and returns the exit code. Raises UsageError, ApiError."""
-    found = diagnose_job(job, show_secrets=show_secrets, has_failed=has_failed)
+def print_job_diagnosis(found: JobDiagnosis, how: ReportFormat) -> ExitCode:
+    """Prints the report of a job, and returns the exit code."""
     activity = found.activity
     if activity is None:
         return print_diagnosis(found.diagnosis, how, job=None)
@@ -63,33 +61,32 @@ def print_job_diagnosis(job: JobSelection, how: ReportFormat, *, show_secrets: b
     return print_diagnosis(found.diagnosis, how, present, job=asdict(activity))
 
 
-def diagnose_job(job: JobSelection, *, show_secrets: bool, has_failed: bool = False) -> JobDiagnosis:
+def diagnose_job(job: JobSelection, show: ShowProgress, *, show_secrets: bool, has_failed: bool) -> JobDiagnosis:
     """Returns the diagnosis of an attempt of a job, or of why it waits. Raises UsageError, ApiError.
 
     `has_failed`: whether the user says that a job that runs stands still.
     """
-    with ProgressBar(job.name, no_color=False, terminal_only=True) as show:
-        # 1. the state of the job
-        show(0.0, 0, _STEPS, "reading the state of the job")
-        details, now = _details(job), int(time.time() * 1000)
-        newest = details["status"]["generation"]
-        is_local = resolve_context(job.on, job.namespace) is None
-        is_past = job.attempt is not None and job.attempt < newest
-        if details["phase"] == "Succeeded" and not is_past and not has_failed:
-            return JobDiagnosis(Diagnosis(None), job_activity(details, {}, (), now, job.option), was_read=False)
-        # 2. its evidence
-        request = _collect(job, details, show)
-        show(2 / _STEPS, 2, _STEPS, "reading flight recorders and status files")
-        evidence, gaps, _, places = read_evidence(request)
+    # 1. the state of the job
+    show(0.0, 0, _STEPS, "reading the state of the job")
+    details, now = _details(job), int(time.time() * 1000)
+    newest = details["status"]["generation"]
+    is_local = resolve_context(job.on, job.namespace) is None
+    is_past = job.attempt is not None and job.attempt < newest
+    if details["phase"] == "Succeeded" and not is_past and not has_failed:
+        return JobDiagnosis(Diagnosis(None), job_activity(details, {}, (), now, job.option), was_read=False)
+    # 2. its evidence
+    request = _collect(job, details, show)
+    show(2 / _STEPS, 2, _STEPS, "reading flight recorders and status files")
+    evidence, gaps, _, places = read_evidence(request)
     # 3. the cause that the evidence names, and what the job does at present
     is_over = details["phase"] == "Failed" or is_past
-    found = diagnose_with_progress(replace(evidence, has_failed=has_failed or is_over), show_secrets=show_secrets)
+    found = diagnose_with_progress(replace(evidence, has_failed=has_failed or is_over), show, show_secrets=show_secrets)
     stacks = writes_stack if is_local else lambda _pid: False
     activity = None if is_past else job_activity(details, places, request.texts, now, job.option, stacks)
     return JobDiagnosis(replace(found, unseen=[*gaps, *found.unseen]), activity)
 
 
-def _collect(job: JobSelection, details: Json, show: ProgressBar) -> EvidenceRequest:
+def _collect(job: JobSelection, details: Json, show: ShowProgress) -> EvidenceRequest:
     """Returns what is to be read of an attempt. Raises UsageError, ApiError."""
     newest = details["status"]["generation"]
     if job.attempt is not None and job.attempt > newest:

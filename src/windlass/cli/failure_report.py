@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.terminal.output import as_json
-from windlass.cli.terminal.progress import ProgressBar
 from windlass.cli.terminal.report_format import ReportFormat
 from windlass.core.model.resources import format_bytes
 from windlass.diagnose.failures.engine import diagnose
@@ -26,10 +25,18 @@ if TYPE_CHECKING:
     from windlass.diagnose.diagnosis import Diagnosis
     from windlass.diagnose.failures.reports import Paint, PresentState
 
+ShowProgress: TypeAlias = Callable[[float, int, int, str], object]
+"""Shows the fraction that is done, the finished parts, all parts, and what is worked on, as `ProgressBar` does."""
 _COLOURS = {"verdict": "1;31", "label": "1", "quiet": "2"}
 
 
-def diagnose_logs(paths: Sequence[str], *, show_secrets: bool, has_failed: bool = False) -> Diagnosis:
+def show_nothing(_fraction: float, _ended: int, _parts: int, _text: str) -> None:
+    """The progress of a diagnosis that is not shown."""
+
+
+def diagnose_logs(
+    paths: Sequence[str], show: ShowProgress = show_nothing, *, show_secrets: bool, has_failed: bool = False
+) -> Diagnosis:
     """The diagnosis of files, folders or standard input. Raises UsageError where no log can be read.
 
     `has_failed`: whether the user says that the job failed or stands still.
@@ -42,7 +49,7 @@ def diagnose_logs(paths: Sequence[str], *, show_secrets: bool, has_failed: bool 
     logs = [file for file in files if Path(file.name) not in hang.paths]
     total = sum(log.size for log in logs)
     evidence = Evidence(logs, facts=hang.facts, has_failed=has_failed)
-    found = diagnose_with_progress(evidence, show_secrets=show_secrets, total=total)
+    found = diagnose_with_progress(evidence, show, show_secrets=show_secrets, total=total)
     diagnosis = replace(found, unseen=[*found.unseen, *hang.gaps])
     if not files or (diagnosis.verdict is None and len(diagnosis.unseen) >= len(files)):
         gaps = "; ".join(diagnosis.unseen[:3]) or "the folder is empty"
@@ -67,20 +74,18 @@ def print_diagnosis(
     return ExitCode.OK if diagnosis.verdict is None else ExitCode.FAILED
 
 
-def diagnose_with_progress(evidence: Evidence, *, show_secrets: bool, total: int = 0) -> Diagnosis:
-    """Diagnoses evidence, and shows on a terminal how much of it is read. `total`: its bytes, 0 if not known."""
+def diagnose_with_progress(evidence: Evidence, show: ShowProgress, *, show_secrets: bool, total: int = 0) -> Diagnosis:
+    """Diagnoses evidence, and shows how much of it is read. `total`: its bytes, 0 if not known."""
     done, lock = 0, threading.Lock()
+    show(0.0, 0, total, _describe_bytes(0, total))
 
-    with ProgressBar("reading logs", no_color=False, terminal_only=True) as show:
-        show(0.0, 0, total, _describe_bytes(0, total))
+    def count(read: int) -> None:
+        nonlocal done
+        with lock:
+            done += read
+            show(min(1.0, done / total) if total else 0.0, done, total, _describe_bytes(done, total))
 
-        def count(read: int) -> None:
-            nonlocal done
-            with lock:
-                done += read
-                show(min(1.0, done / total) if total else 0.0, done, total, _describe_bytes(done, total))
-
-        return diagnose(evidence, show_secrets=show_secrets, report_bytes=count)
+    return diagnose(evidence, show_secrets=show_secrets, report_bytes=count)
 
 
 def _describe_bytes(done: int, total: int) -> str:

@@ -8,7 +8,9 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,10 +26,6 @@ from windlass.cli.terminal.progress import ProgressBar
 from windlass.cli.terminal.report_format import ReportFormat, ReportFormatOption, print_report
 from windlass.cli.verb_group import verb_group
 from windlass.cli.verbs.operator_run import ContextOption, KubeconfigOption, access_to
-from windlass.diagnose.host.checklist import check_host
-from windlass.diagnose.host.readers.files import is_machine
-from windlass.diagnose.host.readers.host_reader import READING_STEPS, read_host
-from windlass.diagnose.host.readers.live_calls import MOUNTED
 from windlass.diagnose.steps import CheckStep, is_wrong
 
 if TYPE_CHECKING:
@@ -96,14 +94,22 @@ def logs(
     compressed by gzip. Exits with 1 if a cause was found, with 0 if no line points to a failure: also of
     a job that runs, waits for its turn, or has succeeded.
     """
-    from windlass.cli.failure_report import diagnose_logs, print_diagnosis  # noqa: PLC0415 - loads all rules
+    is_job = bool(on) or (len(words) == 1 and words[0] != "-" and not _is_file(words[0]))
+    report: Callable[[], ExitCode]
+    with ProgressBar(words[0] if is_job else "reading logs", no_color=False, terminal_only=True) as show:
+        show(0.0, 0, 0, "loading the rules")
+        if is_job:
+            from windlass.cli.doctor_job import JobSelection, diagnose_job, print_job_diagnosis  # noqa: PLC0415
 
-    if on or (len(words) == 1 and words[0] != "-" and not _is_file(words[0])):
-        from windlass.cli.doctor_job import JobSelection, print_job_diagnosis  # noqa: PLC0415
+            job = JobSelection(words[0], on, namespace, state, attempt)
+            of_job = diagnose_job(job, show, show_secrets=show_secrets, has_failed=has_failed)
+            report = partial(print_job_diagnosis, of_job, output)
+        else:
+            from windlass.cli.failure_report import diagnose_logs, print_diagnosis  # noqa: PLC0415
 
-        job = JobSelection(words[0], on, namespace, state, attempt)
-        return print_job_diagnosis(job, output, show_secrets=show_secrets, has_failed=has_failed)
-    return print_diagnosis(diagnose_logs(words, show_secrets=show_secrets, has_failed=has_failed), output)
+            of_logs = diagnose_logs(words, show, show_secrets=show_secrets, has_failed=has_failed)
+            report = partial(print_diagnosis, of_logs, output)
+    return report()
 
 
 def _is_file(word: str) -> bool:
@@ -191,6 +197,11 @@ def host(
     Nothing is changed. Every step is ok, not there, not visible from here, a warning, or wrong; the last two print
     the fix. Exits with 1 if a step is wrong.
     """
+    from windlass.diagnose.host.checklist import check_host  # noqa: PLC0415 - loads all checks
+    from windlass.diagnose.host.readers.files import is_machine  # noqa: PLC0415
+    from windlass.diagnose.host.readers.host_reader import READING_STEPS, read_host  # noqa: PLC0415
+    from windlass.diagnose.host.readers.live_calls import MOUNTED  # noqa: PLC0415
+
     if not is_machine(root):
         raise UsageError(f"--root {root} has neither proc nor sys: name the folder at which the machine's / is mounted")
     folders = ("/", tempfile.gettempdir(), str(Path.home()), os.environ.get("WINDLASS_STATE", "/"))

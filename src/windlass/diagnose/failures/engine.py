@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from windlass.diagnose.diagnosis import Diagnosis
+from windlass.diagnose.diagnosis import Diagnosis, EvidenceLine
 from windlass.diagnose.failures.candidate_order import rank_candidates
 from windlass.diagnose.failures.candidates import find_candidates, is_last_line
 from windlass.diagnose.failures.clock_offsets import aligned_facts
 from windlass.diagnose.failures.collective_names import with_collectives
-from windlass.diagnose.failures.evidence import Evidence, LogSource
+from windlass.diagnose.failures.evidence import Evidence, Fact, LogSource
 from windlass.diagnose.failures.failure_rules import FailureRule, load_rules
 from windlass.diagnose.failures.log_scan import LogFindings
 from windlass.diagnose.failures.parallel_scan import scan_logs
@@ -17,6 +18,15 @@ from windlass.diagnose.failures.process_ranks import identify_processes
 from windlass.diagnose.failures.rank_comparison import compare_ranks
 from windlass.diagnose.failures.source_labels import label_source
 from windlass.diagnose.failures.verdict import build_verdict
+
+_SILENT = "launcher-without-output"
+"""Rule of logs without a line of a rank."""
+_OF_LAUNCHER = re.compile(
+    r"torch/distributed/run\.py:\d+\]|^WARNING:(?:torch\.distributed\.run|__main__):|^\s*\*{10,}\s*$"
+    r"|^\s*Setting OMP_NUM_THREADS environment variable for each process to be"
+)
+"""Lines that torchrun prints before it starts ranks."""
+_MOST_LINES_OF_LAUNCHER = 20
 
 
 def diagnose(
@@ -30,7 +40,9 @@ def diagnose(
     rules = load_rules()
     logs = scan_logs(latest_attempt(evidence.logs), report_bytes)
     # 2. Put the facts of all logs on one clock, add those of other analyses, and tell of which ranks they are.
-    known = [*aligned_facts(logs), *((fact, 0) for fact in evidence.facts if fact.rule in rules)]
+    silent = _silent_launcher(logs)
+    more = [*evidence.facts, *(silent if evidence.has_failed else ())]
+    known = [*aligned_facts(logs), *((fact, 0) for fact in more if fact.rule in rules)]
     facts = with_collectives(identify_processes(known))
     # 3. Keep the rules whose conditions hold, and order them: causes before what follows from them.
     ranked = rank_candidates(find_candidates(facts, rules, logs, has_failed=evidence.has_failed))
@@ -38,7 +50,7 @@ def diagnose(
     comparison = compare_ranks([fact for fact, _ in facts], logs, evidence.expected_ranks)
     # 5. Describe the best candidate, and name what the evidence lacks.
     if not ranked:
-        return Diagnosis(None, _unseen(logs, evidence), _silent_ends(logs, rules))
+        return Diagnosis(None, _unseen(logs, evidence), [*_silent_ends(logs, rules, silent)])
     verdict = build_verdict(ranked, comparison, show_secrets=show_secrets)
     return Diagnosis(verdict, _unseen(logs, evidence))
 
@@ -50,13 +62,31 @@ def latest_attempt(sources: Sequence[LogSource]) -> list[LogSource]:
     return [source for source, attempt in zip(sources, attempts, strict=True) if attempt in (None, latest)]
 
 
-def _silent_ends(logs: Sequence[LogFindings], rules: Mapping[str, FailureRule]) -> list[str]:
-    """Logs that end where a job that starts and one that hangs print the same."""
-    return [
-        f"{log.source.name} ends in the set-up of NCCL. If the job stands still there, or has failed, add --failed"
-        for log in logs
-        if any(rule.at_end and is_last_line(rule.id, log) for rule in rules.values())
-    ]
+def _silent_launcher(logs: Sequence[LogFindings]) -> list[Fact]:
+    """The fact that no log has a line of a rank: all are empty, or have only what the launcher prints first."""
+    if not logs or not all(_is_of_launcher(log) for log in logs):
+        return []
+    first = next((log for log in logs if log.lines), logs[0])
+    what = "have lines of the launcher alone" if first.lines else "are empty"
+    return [Fact(_SILENT, EvidenceLine(first.source.name, first.last_line, f"no line of any rank: the logs {what}"))]
+
+
+def _is_of_launcher(log: LogFindings) -> bool:
+    """Whether a log that was read whole has no other lines than those of the launcher."""
+    is_short = log.lines <= _MOST_LINES_OF_LAUNCHER and not _gaps(log)
+    return is_short and all(_OF_LAUNCHER.search(line) for line in log.tail if line.strip())
+
+
+def _silent_ends(
+    logs: Sequence[LogFindings], rules: Mapping[str, FailureRule], silent: Sequence[Fact]
+) -> Iterator[str]:
+    """Yields a note for each place where the logs of a job that starts and of one that hangs end alike."""
+    for fact in silent:
+        yield f"{fact.evidence.source}: {fact.evidence.text}. If the launcher stands still, or has failed, add --failed"
+    for log in logs:
+        if any(rule.at_end and is_last_line(rule.id, log) for rule in rules.values()):
+            name = log.source.name
+            yield f"{name} ends in the set-up of NCCL. If the job stands still there, or has failed, add --failed"
 
 
 def _gaps(log: LogFindings) -> list[str]:

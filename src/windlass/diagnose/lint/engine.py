@@ -23,6 +23,7 @@ SUFFIXES = (".yaml", ".yml", ".sbatch", ".slurm")
 """Files that are checked in a folder."""
 
 _TEMPLATE = "this is a template; check its output, for example: helm template . | windlass lint -"
+_FIX_OF_MISSING = "Name a file or folder that exists; a path without / in front begins at the current folder."
 
 load_rules()
 
@@ -137,13 +138,14 @@ def _of_input(documents: Documents) -> Iterator[LintFinding]:
 
 
 def _unreadable(error: InputError, source: str, text: Text | None = None) -> list[LintFinding]:
-    """The first problem of a file as a finding; a template's own text is named as such."""
+    """The first problem of a file as a finding; a template's own text and a missing file are named as such."""
     problem = error.problems[0]
     place, message = problem.place or Place(1, 1), problem.message
+    fix = "" if text is not None or source == STDIN or Path(source).exists() else _FIX_OF_MISSING
     if text is not None and "{{" in text.text:
         message = _TEMPLATE
     name = "<stdin>" if source == STDIN else source
-    return [_finding(RULES["unreadable-file"], name, Hit(place, message))]
+    return [_finding(RULES["unreadable-file"], name, Hit(place, message, fix=fix))]
 
 
 def _unknown_names(text: Text, comments: Suppressions) -> list[LintFinding]:

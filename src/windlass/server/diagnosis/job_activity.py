@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from windlass.agent.hang_detection import START_PHASE
@@ -30,6 +31,8 @@ _SINCE = {
     Phase.FAILED: "finished_at",
 }
 """Field of a job with the time since which it is in a phase."""
+_MAX_SIGNALLED = 64
+"""Ranks that one command makes write their stacks; the next report has the command for the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +149,15 @@ def _progress(rank: RankActivity) -> tuple[int, int, int, int]:
 
 
 def _stack_command(details: Json, ranks: Sequence[RankActivity], has_stack: Callable[[int], bool]) -> Iterator[str]:
-    """Yields the command by which the rank that is furthest behind writes its stack, and which shows the place."""
-    last = ranks[0] if ranks else None
-    is_known = last is None or last.pid is None or last.code is not None or last.waits_in
-    if last is not None and not is_known and details["spec"]["launcher"] == "agent" and has_stack(last.pid or 0):
-        yield f"kill -USR2 {last.pid} && sleep 1 && windlass doctor {details['id']}"
+    """Yields the command by which all ranks whose place is not known write their stacks, and which shows the places.
+
+    The rank for which the others wait is not known without the places of all.
+    """
+    if details["spec"]["launcher"] != "agent":
+        return
+    pids = (each.pid for each in ranks if each.pid and each.code is None and not each.waits_in)
+    if chosen := list(islice(filter(has_stack, pids), _MAX_SIGNALLED)):
+        yield f"kill -USR2 {' '.join(map(str, chosen))} && sleep 1 && windlass doctor {details['id']}"
 
 
 def _next_commands(details: Json, phase: Phase, ranks: Sequence[RankActivity], option: str) -> Iterator[str]:
@@ -161,7 +168,6 @@ def _next_commands(details: Json, phase: Phase, ranks: Sequence[RankActivity], o
             yield f"windlass logs {job_id}{f' --rank {last.rank}' if last else ''} --tail 20{option}"
             if any(each.heartbeat_at for each in ranks):
                 yield f"windlass doctor slow {job_id}{option}"
-            yield f"windlass doctor {job_id} --failed{option}"
         case Phase.CREATED | Phase.QUEUED | Phase.ADMITTED:
             yield f"windlass why {job_id}{option}"
         case Phase.SUSPENDED:

@@ -84,3 +84,24 @@ def test_a_full_disk_that_the_log_names_explains_a_bus_error() -> None:
     ).verdict
     assert verdict is not None
     assert verdict.cause == "disk-full"
+
+
+LAUNCHER = """\
+W1127 09:25:02.190000 513 torch/distributed/run.py:874]
+W1127 09:25:02.190000 513 torch/distributed/run.py:874] *****************************************
+"""
+
+
+@pytest.mark.parametrize("texts", [("",), (LAUNCHER,), ("", LAUNCHER)], ids=["empty", "launcher", "both"])
+def test_a_launcher_without_output_that_failed_possibly_waited_at_the_rendezvous(texts: tuple[str, ...]) -> None:
+    verdict = diagnosis_of(*texts, has_failed=True).verdict
+    assert verdict is not None
+    assert (verdict.cause, verdict.certainty) == ("rendezvous-too-few-nodes", Certainty.POSSIBLE)
+    assert all(word in verdict.fix for word in ("--nnodes", "--rdzv-endpoint", "PORT", "firewall"))
+    found = diagnosis_of(*texts)
+    assert found.verdict is None
+    assert "add --failed" in found.notes[0]
+
+
+def test_a_line_of_a_rank_shows_that_the_launcher_did_not_wait() -> None:
+    assert diagnosis_of(LAUNCHER, "step 1 loss 0.3\n", has_failed=True).verdict is None

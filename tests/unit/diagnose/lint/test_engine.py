@@ -62,6 +62,11 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(tmp_path):
     assert sorted(each.rule for each in found) == ["gpu-resource-misspelt", "unreadable-file", "unreadable-file"]
 
 
+def test_a_file_that_is_not_there_has_its_own_fix(tmp_path):
+    [finding] = lint_paths([str(tmp_path / "missing.yaml")])
+    assert (finding.message, finding.fix.partition(";")[0]) == ("no such file", "Name a file or folder that exists")
+
+
 def test_a_file_that_ends_too_soon_has_its_fault_in_its_last_line():
     [finding] = lint("apiVersion: v1\nkind: Pod\ncommand: [bash, -c")
     assert (finding.place.line, finding.place.column) == (3, 19)

@@ -84,18 +84,21 @@ def test_the_next_command_follows_from_the_state(phase: str, attempt: int, comma
 
 def test_of_a_job_that_runs_the_log_of_the_last_rank_and_its_times_come_next() -> None:
     found = job_activity(details(beats(0, 10, "backward", 4), beats(1, 9, "data", 4)), {}, (), NOW)
-    assert found.next_commands[:2] == ["windlass logs train-7 --rank 1 --tail 20", "windlass doctor slow train-7"]
+    assert found.next_commands == ["windlass logs train-7 --rank 1 --tail 20", "windlass doctor slow train-7"]
 
 
-def test_a_rank_that_catches_the_signal_can_write_its_stack() -> None:
-    seen = details(beats(0, 10, "backward", 40), beats(1, 9, "data", 40))
+def test_one_command_lets_all_ranks_without_a_known_place_write_their_stacks() -> None:
+    seen = details(beats(0, 10, "backward", 40), beats(1, 9, "data", 40), rank(2, code=1), rank(3, printed_at=NOW))
 
-    def first(places: dict[int, RankPlace], catches: int) -> str:
-        return job_activity(seen, places, (), NOW, has_stack=lambda pid: pid == catches).next_commands[0]
+    def first(*places: int, catches: tuple[int, ...] = (100, 101, 102, 103)) -> str:
+        known = {number: RankPlace("train.py:3 in main", NOW) for number in places}
+        return job_activity(seen, known, (), NOW, has_stack=lambda pid: pid in catches).next_commands[0]
 
-    assert first({}, 101) == "kill -USR2 101 && sleep 1 && windlass doctor train-7"
-    assert first({}, 100) == "windlass logs train-7 --rank 1 --tail 20"
-    assert first({1: RankPlace("train.py:3 in main", NOW)}, 101) == "windlass logs train-7 --rank 1 --tail 20"
+    assert first() == "kill -USR2 103 101 100 && sleep 1 && windlass doctor train-7"
+    assert first(0, 3) == "kill -USR2 101 && sleep 1 && windlass doctor train-7"
+    assert first(catches=(100,)) == "kill -USR2 100 && sleep 1 && windlass doctor train-7"
+    assert first(0, 1, 3).startswith("windlass logs train-7")
+    assert first(catches=()).startswith("windlass logs train-7")
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def _found_by_engine(_subject: object) -> Iterator[Hit]:
 
 @rule(RuleSeverity.ERROR, Subject.ENGINE, fix="Correct the file at this place.", source="https://yaml.org/spec/1.2.2/")
 def unreadable_file(subject: object) -> Iterator[Hit]:
-    """A file that is missing, no text or no valid YAML cannot be applied, and nothing in it can be checked."""
+    """Only a file that is there, is text and is valid YAML can be checked and applied."""
     return _found_by_engine(subject)
 
 
