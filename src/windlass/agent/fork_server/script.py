@@ -65,7 +65,7 @@ def _run_main(word: str, main: types.ModuleType, *, module: bool) -> None:
 def _disarm_child_signals() -> None:
     """Makes SIGCHLD without effect. A handler such as torch's DataLoader's raises for a killed worker.
 
-    Within the report of an error that would cut it off, and the error would be told by nobody.
+    Within the report of an error that would cut off the report.
     """
     if callable(signal.getsignal(signal.SIGCHLD)):
         signal.signal(signal.SIGCHLD, lambda _signum, _frame: None)
