@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -102,7 +103,8 @@ class LeaderDashboard:
         return _NO_ANSWER
 
     async def _pages_of(self, session: UserSession, door: IdentityDoor, authorizer: Authorizer) -> ClusterPages:
-        audience = await self._find_audience(authorizer, session.user)
+        reviewed = await self._namespaces_of_version()
+        audience = await self._find_audience_among(reviewed, authorizer, session.user)
         sources = ClusterSources(
             self.records, self._live, limit_key(session.user), partial(_may_read_pods, authorizer, session.user)
         )
@@ -112,13 +114,18 @@ class LeaderDashboard:
         async def is_unchanged() -> bool:
             return await door.lasts(session) and await self._find_audience(authorizer, session.user) == audience
 
-        async def hidden() -> frozenset[str]:
-            return frozenset() if audience.namespaces is None else await self._namespaces() - audience.namespaces
+        async def hidden() -> Collection[str]:
+            if audience.namespaces is None:
+                return ()
+            later = await self._namespaces() - reviewed
+            return reviewed - audience.namespaces | await authorizer.hidden(session.user, later)
 
         return ClusterPages(session, views, hidden, authorizer, actions, self._term, self._turns, is_unchanged)
 
     async def _find_audience(self, authorizer: Authorizer, user: User) -> Audience:
-        known = await self._namespaces_of_version()
+        return await self._find_audience_among(await self._namespaces_of_version(), authorizer, user)
+
+    async def _find_audience_among(self, known: frozenset[str], authorizer: Authorizer, user: User) -> Audience:
         return await self._audiences.fetch((user, known), partial(self._review_audience, authorizer, user, known))
 
     async def _review_audience(self, authorizer: Authorizer, user: User, known: frozenset[str]) -> Audience:

@@ -12,7 +12,9 @@ from virtual_loop import run_in_virtual_time
 
 from windlass.backends.kubernetes.client.reviews import User, account_user
 from windlass.backends.port import BackendError
+from windlass.server.feed import EventFeed
 from windlass.server.operator.dashboard.leader_dashboard import LeaderDashboard
+from windlass.server.operator.dashboard.user_sessions import UserSession
 from windlass.server.operator.queries.authorization import Authorizer
 
 
@@ -37,7 +39,7 @@ class Cluster:
         service: Any = SimpleNamespace(namespaces=scan)
         records: Any = SimpleNamespace(namespaces=recorded)
         nothing: Any = SimpleNamespace()
-        return LeaderDashboard(service, nothing, records, nothing, nothing)
+        return LeaderDashboard(service, nothing, records, nothing, EventFeed())
 
 
 def authorizer_of(api: Any) -> Authorizer:
@@ -114,5 +116,23 @@ def test_a_history_that_has_never_answered_is_an_error() -> None:
         cluster.delay = 1e9
         with pytest.raises(BackendError, match="within 3 s"):
             await cluster.dashboard()._namespaces()
+
+    run_in_virtual_time(story())
+
+
+def test_namespaces_that_appear_during_a_request_are_hidden_by_their_own_review() -> None:
+    async def story() -> None:
+        cluster = Cluster()
+        dashboard = cluster.dashboard()
+        door: Any = None
+        dashboard.start()
+        authorizer = authorizer_of(ReviewingApi(allowed=frozenset({"team-a", "team-c"})))
+        session = UserSession("csrf", may_act=False, expires_at=0, user=User("ann"))
+        pages = await dashboard._pages_of(session, door, authorizer)
+        assert set(await pages.hidden()) == {"team-b", "team-old"}
+        cluster.here = {*cluster.here, "team-c", "team-d"}
+        assert set(await pages.hidden()) == {"team-b", "team-old", "team-d"}
+        dashboard.feed.close()
+        await dashboard.close()
 
     run_in_virtual_time(story())
