@@ -20,7 +20,7 @@ def template_schema(container: str = "") -> Schema:
     """Schema of a template in which one container must have the given name; empty: any names."""
     containers = {**_containers(), "minItems": 1}
     if container:
-        missing = f"no container is called '{container}'; give the one that trains this name"
+        missing = f"no container is called '{container}'; rename the one that trains to '{container}'"
         containers = with_rules(containers, rule(f"self.exists(container, container.name == '{container}')", missing))
     spec = {
         "containers": containers,

@@ -26,7 +26,7 @@ REQUIRED = {
     "passes",
 }  # fmt: skip
 OPTIONAL = {"all", "at_end", "requires", "absent", "beats", "ends", "command", "decide", "others"}
-ENGINE_NAMES = {"rank", "node"}
+ENGINE_NAMES = {"rank", "node", "distribution", "install"}
 CERTAINTY = ("possible", "likely", "certain")
 GENERIC = {"python-exception", "python-runtime-error"}  # they take every exception that no surer rule takes
 ROOTS_OF_ANY_LINE = [id for id, rule in RULES.items() if rule["role"] == "root" and not rule.get("at_end")]

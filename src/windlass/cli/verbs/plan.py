@@ -124,8 +124,9 @@ def _lines(answer: dict[str, Any]) -> list[str]:
         f"memory {format_gib(memory['peak'])} of {format_gib(memory['usable'])} at the peak ({memory['moment']})",
         *(f"  {name:<20} {format_gib(size):>12}" for name, size in memory["parts"].items()),
         (
-            f"step {step['seconds']:.3g} s, {step['tokens_per_second']:,.0f} tokens/s, MFU {mfu} (compute "
-            f"{step['compute']:.3g} s, exposed communication {step['exposed']:.3g} s, bubble {step['bubble']:.3g} s)"
+            f"step {step['seconds']:.3g} s, {step['tokens_per_second']:,.0f} tokens/s, MFU {mfu} "
+            f"(assumed efficiency {answer['efficiency']:.0%}; compute {step['compute']:.3g} s, "
+            f"exposed communication {step['exposed']:.3g} s, bubble {step['bubble']:.3g} s)"
         ),
     ]
     if cost := answer["cost"]:

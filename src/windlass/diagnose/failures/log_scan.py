@@ -12,6 +12,7 @@ from windlass.diagnose.failures.child_summary import failed_child
 from windlass.diagnose.failures.evidence import Fact, LogSource
 from windlass.diagnose.failures.line_prefix import LineOrigin, read_prefixes
 from windlass.diagnose.failures.log_blocks import LogBlock, LogGaps, read_blocks
+from windlass.diagnose.failures.missing_packages import MISSING, distribution_values
 from windlass.diagnose.failures.process_ranks import ended_rank
 from windlass.diagnose.failures.progress_lines import progress_lines
 from windlass.diagnose.failures.shadowed_modules import SHADOWED, shadow_values
@@ -201,9 +202,11 @@ def clean_text(text: bytes) -> bytes:
 
 
 def _proven(matches: Iterable[SignatureMatch], recent: deque[bytes]) -> Iterator[SignatureMatch]:
-    """The matches without errors of an import for which no file of the program is to blame."""
+    """The matches without errors of an import for which no file is to blame; missing packages with their names."""
     for match in matches:
-        if match.rule != SHADOWED:
+        if match.rule == MISSING:
+            yield replace(match, values={**match.values, **distribution_values(match.values)})
+        elif match.rule != SHADOWED:
             yield match
         elif values := shadow_values(match.values, reversed(recent)):
             yield replace(match, values=values)

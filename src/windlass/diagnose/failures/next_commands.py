@@ -30,6 +30,7 @@ WHERE_TO_FIND = {
     "NAME": "the claim of the pod",
     "NODE": "the node of the rank",
     "NS": "the namespace of the job",
+    "PACKAGE": "the package that the message names",
     "PATH": "the path that the message names",
     "PEER": "the address of another node of the job",
     "PID": "the process of the rank, by ps -ef | grep python on its node",

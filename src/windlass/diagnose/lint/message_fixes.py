@@ -9,7 +9,8 @@ _MEANT = re.compile(r"did you mean '([^']+)'\?")
 _MISSING = re.compile(r"^has no (\w+)")
 _EXPECTED = re.compile(r"\b(?:expects|must be) (.+?)(?:, not .+|: .+)?$", re.DOTALL)
 _IMPERATIVE = re.compile(
-    r"; (?:for \w+ jobs )?((?:add|ask|begin|call|change|give|hand|keep|label|leave|put|remove|shorten|take|write)\b.+)$"
+    r"; (?:for \w+ jobs )?"
+    r"((?:add|ask|begin|call|change|give|hand|keep|label|leave|put|remove|rename|shorten|take|write)\b.+)$"
 )
 
 

@@ -38,6 +38,10 @@ _OPTION_EXAMPLES = {
 """Field → its example on the command line."""
 
 
+_DURATIONS = {"training": "2d", "batch": "20m", "notebook": "30s"}
+"""Kind of workload → the example of its duration; that of the field is one request."""
+
+
 def load_request(path: str) -> SharingRequest:
     """Reads a file, or standard input for "-". Raises InputError with all faults."""
     return read_request(read_text(path), Path() if path == STDIN else Path(path).parent)
@@ -113,11 +117,18 @@ def _faults(values: dict[str, Any], examples: Mapping[str, str]) -> Iterator[tup
         for number, each in enumerate(written):
             missing = [field.name for field in table if not field.default and field.name not in each]
             for name in missing[:1]:
-                yield (key, number), f"it lacks {name}; write for example {examples[name]}"
+                example = _example(name, each, examples)
+                yield (key, number), f"it lacks {name}; write for example {example}"
             if each.get("name") in names[:number]:
                 yield (key, number, "name"), f"{each['name']!r} is the name of another already"
             elif not missing:
                 yield from (_pool_faults if key == "pools" else _workload_faults)((key, number), each, examples)
+
+
+def _example(name: str, workload: Mapping[str, Any], examples: Mapping[str, str]) -> str:
+    """Example of a missing field. The duration of a training, a batch job and a notebook's burst are longer."""
+    duration = _DURATIONS.get(str(workload.get("kind"))) if name == "duration" else None
+    return examples[name].replace("40ms", duration) if duration else examples[name]
 
 
 def _pool_faults(path: FieldPath, pool: dict[str, Any], examples: Mapping[str, str]) -> Iterator[tuple[FieldPath, str]]:

@@ -202,6 +202,7 @@ def plain_plan(model: ModelSize, request: Request, plan: TrainingPlan) -> dict[s
         "recompute": step.recompute,
         "optimizer": step.optimizer,
         "precision": request.precision,
+        "efficiency": request.efficiency,
         "memory": {"peak": plan.memory.peak, "usable": request.room, "moment": plan.memory.moment}
         | {"parts": dict(plan.memory.parts)},
         "step": {**dataclasses.asdict(time), "seconds": time.seconds},

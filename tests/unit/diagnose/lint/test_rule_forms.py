@@ -124,6 +124,15 @@ FORMS = [
         "socket-interface-local",
         job(INDEXED, command=["torchrun", "--nnodes=4", "a.py"], env=variable("NCCL_SOCKET_IFNAME", "=lo")),
     ),
+    (
+        "socket-interface-local",
+        job(INDEXED, {"subdomain": "a"}, command=["python", "a.py"], env=variable("NCCL_SOCKET_IFNAME", "lo")),
+    ),
+    ("socket-interface-local", job(INDEXED, env=[*variable("NCCL_SOCKET_IFNAME", "lo"), *variable("WORLD_SIZE", "4")])),
+    ("socket-interface-local", gang(command=["sh", "-c", "export NCCL_SOCKET_IFNAME=lo; torchrun a.py"])),
+    ("torchrun-rendezvous-missing", job({"parallelism": 4}, command=["torchrun", "--nnodes=4", "a.py"])),
+    ("torchrun-rendezvous-missing", job_set(command=["torchrun", "--nnodes=4", "--node-rank=$(I)", "a.py"])),
+    ("torchrun-rendezvous-missing", job(INDEXED, command=["sh", "-c", "torchrun --nnodes 4 --rdzv-backend=c10d a.py"])),
     ("toleration-malformed", tolerating(operator="Equal", value="a")),
     ("toleration-malformed", tolerating(key="a", operator="Is")),
     ("toleration-malformed", tolerating(key="a", operator="Exists", effect="NoSchedule", tolerationSeconds=3)),
@@ -234,13 +243,20 @@ RIGHT = [
     job(INDEXED, command=LAUNCH, env=LOCAL),  # four trainings, each of one pod
     job(INDEXED, env=variable("NCCL_SOCKET_IFNAME", "lo")),
     own_job(env={"NCCL_SOCKET_IFNAME": "lo"}),
+    gang(4, command=["torchrun", "--nnodes=4", "a.py"]),  # the operator sets PET_MASTER_ADDR
+    job(INDEXED, command=["torchrun", "--nnodes=4", "a.py"], env=variable("PET_RDZV_ENDPOINT", "a-0.a:29500")),
+    job(INDEXED, command=["torchrun", "--nnodes=4", "a.py"], envFrom=[{"configMapRef": {"name": "rendezvous"}}]),
+    job(INDEXED, command=["sh", "-c", "torchrun --nnodes=4 $RENDEZVOUS a.py"]),
+    job(INDEXED, command=["sh", "-c", "torchrun --nnodes=2 --node-rank=0 a.py & torchrun --nnodes=2 a.py"]),
+    job(INDEXED, command=["torchrun", "--nnodes=4", "--rdzv-backend=c10d", "--rdzv-endpoint=a-0.a:1", "a.py"]),
 ]
 
 
 @pytest.mark.parametrize("document", RIGHT)
 def test_a_rendezvous_that_is_right_raises_nothing(document):
     found = {each.rule for each in lint_texts([Text("a.yaml", json.dumps(document))])}
-    assert found & {"torchrun-nodes-missing", "torchrun-address-of-itself", "socket-interface-local"} == set()
+    ids = "torchrun-nodes-missing torchrun-address-of-itself socket-interface-local torchrun-rendezvous-missing"
+    assert found & set(ids.split()) == set()
 
 
 SCRIPT = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=4\n#SBATCH {}\nsrun {} --nnodes=2 {} train.py\n"
@@ -291,6 +307,11 @@ NODES = "#!/bin/bash\n#SBATCH --nodes=2\n"
         ('srun sh -c "torchrun --nnodes=2 --node_rank=\\$SLURM_NODEID --master_addr=$HEAD a.py"', set()),
         ("srun torchrun --nnodes=2 --node_rank=$rank --master_addr=$HEAD train.py", set()),
         ("srun torchrun --nnodes=2 --rdzv_backend=c10d --rdzv_endpoint=$HEAD:29500 train.py", set()),
+        ("srun torchrun --nnodes=4 --rdzv_backend=c10d --rdzv_endpoint=$HEAD:29500 a.py", {"sbatch-nodes-differ"}),
+        ("srun torchrun --nnodes=4 train.py", {"sbatch-nodes-differ", "sbatch-rendezvous-missing"}),
+        ("srun --nodes=4 torchrun --nnodes=4 --rdzv_backend=c10d --rdzv_endpoint=$HEAD:29500 a.py", set()),
+        ("srun --ntasks=3 torchrun --nnodes=3 --rdzv_backend=c10d --rdzv_endpoint=$HEAD:29500 a.py", set()),
+        ("srun torchrun --nnodes=1:4 --rdzv_backend=c10d --rdzv_endpoint=$HEAD:29500 train.py", set()),
     ],
 )
 def test_a_batch_script_whose_nodes_do_not_meet(command, rules):

@@ -342,7 +342,7 @@ FAULTS = [
         "pytorchReplicaSpecs: {Worker: {template: {spec: {containers: [{name: main, image: a}]}}}}",
         (
             "spec.pytorchReplicaSpecs.Worker.template.spec.containers: "
-            "no container is called 'pytorch'; give the one that trains this name"
+            "no container is called 'pytorch'; rename the one that trains to 'pytorch'"
         ),
     ),
     (

@@ -8,11 +8,20 @@ from difflib import get_close_matches
 
 from windlass.diagnose.lint.batch_script import LintedScript
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
+from windlass.diagnose.lint.rendezvous_options import (
+    LAUNCHER,
+    LOOPBACK,
+    has_address,
+    has_any_address,
+    has_every_value,
+    is_static,
+    torchrun_options,
+)
 from windlass.diagnose.lint.rule import Subject, rule
 from windlass.jobs.errors import Place
 from windlass.jobs.slurm.batch_script import SbatchOption
 from windlass.jobs.slurm.sbatch_options import OPTIONS, is_known
-from windlass.jobs.syntax.command_line import procs_of
+from windlass.jobs.syntax.command_line import node_count_of, procs_of
 
 _SBATCH = "https://slurm.schedmd.com/sbatch.html"
 _SRUN = "https://slurm.schedmd.com/srun.html"
@@ -27,17 +36,15 @@ _OWN_TASKS = re.compile(r"\s(?:--ntasks(?:-per-node)?[= ]|-n ?[0-9$])")
 _TASK_VARIABLES = ("SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
 _GPU_VARIABLES = (None, "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
 _MEMORY = ("--mem", "--mem-per-cpu", "--mem-per-gpu")
-_LAUNCHER = re.compile(r"(?:^|[\s;&|(/\"'])(?:torchrun|torch\.distributed\.(?:run|launch))(?=\s)")
 _STARTER = re.compile(r"\b(?:srun|pdsh|mpirun|mpiexec|ssh)\b")
 """A program that starts others on several nodes."""
 _OTHER_LAUNCHER = re.compile(r"\b(?:torchrun|torch\.distributed|accelerate|deepspeed|horovodrun|colossalai|ray)\b")
 _PYTHON = re.compile(r"\s*(?:[A-Z_]+=\S+\s+)*(?:\S*/)?(python3?)\s+(?:-u\s+)?\S+\.py\b")
 _ONE_NODE = re.compile(r"\s(?:(?:--nodes[= ]|--ntasks[= ]|-N ?|-n ?)1(?:\s|$)|--nodelist|-w\s)")
 """Option of srun for a step on one node."""
-_FLAGS = re.compile(r"--(?:standalone|no[-_]python|run[-_]path|use[-_]env)")
-"""Options of torchrun without a value."""
+_PART_OF_JOB = re.compile(r"\s(?:--(?:nodes|ntasks|nodelist|exclude|relative|het-group)\b|-[Nnwxr] ?\S)")
+"""Option of srun that may start a step on a part of the job's nodes."""
 _SEVERAL_NODES = re.compile(r"--nnodes[= ][\"']?(?:[2-9]|[1-9][0-9]|\$\{?SLURM_(?:JOB_)?(?:NNODES|NUM_NODES))")
-_ADDRESS = re.compile(r"--(?:rdzv[-_]endpoint|master[-_]addr)\b")
 _NODE_RANK = re.compile(r"--node[-_]rank[= ][\"']?(\$\{?SLURM_(?:NODEID|PROCID|LOCALID))?")
 _LOCAL = re.compile(r"(?:MASTER_ADDR=|--(?:rdzv[-_]endpoint|master[-_]addr)[ =])[\"']?(localhost|127\.0\.0\.1)")
 
@@ -180,7 +187,7 @@ def sbatch_torchrun_without_srun(script: LintedScript) -> Iterator[Hit]:
     nodes, tasks = _nodes(script), _free_tasks(script)
     whole = f"{nodes} nodes" if nodes > 1 else f"the nodes of {tasks} tasks"
     for place, line in _launches(script) if max(nodes, tasks) > 1 and not _starts_tasks(script) else ():
-        found = _LAUNCHER.search(line)
+        found = LAUNCHER.search(line)
         yield Hit(place, f"{found[0].strip() if found else 'torchrun'} runs on one of {whole}")
 
 
@@ -268,9 +275,9 @@ def sbatch_address_of_itself(script: LintedScript) -> Iterator[Hit]:
 def _launched_by_srun(script: LintedScript) -> Iterator[tuple[Place, str, str]]:
     """The commands that start torchrun on all of several nodes: place, command, and the options of torchrun."""
     for place, line in script.commands if _nodes(script) > 1 else ():
-        launcher = _LAUNCHER.search(line)
+        launcher = LAUNCHER.search(line)
         if launcher and re.search(r"\bsrun\b", line[: launcher.start()]) and not _ONE_NODE.search(line):
-            yield place, line, re.split(r"\s(?:-m\s|\S+\.(?:py|sh)\b)", line[launcher.end() :])[0]
+            yield place, line, torchrun_options(line) or ""
 
 
 @rule(
@@ -303,9 +310,26 @@ def _place_of(word: str, command: Place, script: LintedScript) -> Place:
 def sbatch_rendezvous_missing(script: LintedScript) -> Iterator[Hit]:
     """Without an address torchrun takes its own node; it does not read MASTER_ADDR. Each node waits at itself."""
     for place, _, options in _meeting(script):
-        has_address = re.search(r"--master[-_]addr\b", options) and _is_static(options)
-        if not has_address and not re.search(r"--rdzv[-_]endpoint\b", options):
+        if not has_address(options):
             yield Hit(place, f"torchrun has no --rdzv-endpoint on {_nodes(script)} nodes")
+
+
+@rule(RuleSeverity.ERROR, Subject.SCRIPT, fix="Write --nnodes $SLURM_NNODES.", source=_TORCHRUN)
+def sbatch_nodes_differ(script: LintedScript) -> Iterator[Hit]:
+    """The rendezvous waits for exactly so many nodes: with fewer it times out, with more some are left out."""
+    for place, line, options in _launched_by_srun(script):
+        expected, started = node_count_of(options.split()), _nodes_of_step(script, line)
+        if expected and started and expected != started:
+            yield Hit(place, f"torchrun --nnodes {expected} on {started} nodes")
+
+
+def _nodes_of_step(script: LintedScript, line: str) -> int | None:
+    """Number of nodes on which srun starts a command; None where its options leave it open."""
+    step = LAUNCHER.split(line, maxsplit=1)[0]
+    written = re.search(r"\s(?:--nodes[= ]|-N ?)([0-9]+)(?=\s)", step)
+    if written:
+        return int(written[1][:9])
+    return None if _PART_OF_JOB.search(step) else script.number("--nodes")
 
 
 @rule(
@@ -319,7 +343,7 @@ def sbatch_node_rank_equal(script: LintedScript) -> Iterator[Hit]:
     for place, line, options in _meeting(script):
         rank = _NODE_RANK.search(options)
         is_own = rank is not None and (rank[1] is None or "'" in line)
-        if _is_static(options) and _ADDRESS.search(options) and not is_own:
+        if is_static(options) and has_any_address(options) and not is_own:
             value = f"--node-rank {rank[1].replace('{', '')} is 0" if rank and rank[1] else "no --node-rank: it is 0"
             yield Hit(place, f"{value} on each of {_nodes(script)} nodes")
 
@@ -329,7 +353,7 @@ def sbatch_nodes_missing(script: LintedScript) -> Iterator[Hit]:
     """Without --nnodes the launcher starts ranks for one node: each node trains alone, and waits for no other."""
     for place, _, options in _launched_by_srun(script):
         has_nodes = re.search(r"--(?:nnodes|standalone)\b", options) or not _is_complete(script, options)
-        if not has_nodes and _ADDRESS.search(options):
+        if not has_nodes and has_any_address(options):
             yield Hit(place, f"no --nnodes on {_nodes(script)} nodes")
 
 
@@ -342,17 +366,7 @@ def _meeting(script: LintedScript) -> Iterator[tuple[Place, str, str]]:
 
 def _is_complete(script: LintedScript, options: str) -> bool:
     """Tells whether no variable stands for further options: PET_… of torchrun, or one that is no option's value."""
-    words = options.split()
-    pairs = zip(["", *words], words, strict=False)
-    before = [each for each, word in pairs if word.lstrip("\"'").startswith("$")]
-    is_value = all(each.startswith("--") and "=" not in each and not _FLAGS.fullmatch(each) for each in before)
-    return is_value and "PET_" not in script.text.text
-
-
-def _is_static(options: str) -> bool:
-    """Tells whether torchrun has the default backend, which needs --node-rank."""
-    backend = re.search(r"--rdzv[-_]backend[= ][\"']?(\S+)", options)
-    return backend is None or backend[1].startswith("static")
+    return has_every_value(options) and "PET_" not in script.text.text
 
 
 @rule(
@@ -427,5 +441,5 @@ def sbatch_socket_interface_local(script: LintedScript) -> Iterator[Hit]:
     """The loopback interface does not reach other nodes: the ranks cannot connect."""
     for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") if _nodes(script) > 1 else ():
         value = script.env[name]["value"] if name in script.env else None
-        if value and value.text in ("lo", "=lo"):
+        if value and value.text in LOOPBACK:
             yield value.hit_value(f"{name}={value.text} on {_nodes(script)} nodes")

@@ -10,6 +10,13 @@ from windlass.core.model.job import Launcher
 from windlass.diagnose.lint.documents import Document, Documents
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
 from windlass.diagnose.lint.pod_templates import LOCAL_HOSTS, Container, PodTemplate
+from windlass.diagnose.lint.rendezvous_options import (
+    LAUNCHER,
+    LOOPBACK,
+    has_address,
+    has_every_value,
+    torchrun_options,
+)
 from windlass.diagnose.lint.rule import Subject, rule
 from windlass.diagnose.lint.values import Value
 from windlass.jobs.syntax.command_line import is_standalone, launcher_of, node_count_of, procs_of
@@ -18,6 +25,9 @@ _TORCHRUN = "https://docs.pytorch.org/docs/stable/elastic/run.html"
 _NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 _JOB = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
 _ADDRESS_OPTION = re.compile(r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ](\S+)")
+_REMOTE_ADDRESS = re.compile(r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ][\"']?(?!localhost|127\.)")
+_INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
+_LOCAL_INTERFACE = re.compile(rf"\b({'|'.join(_INTERFACES)})=[\"']?(=?lo)[\"']?(?=[\s;&|]|$)")
 _OWN_RENDEZVOUS = frozenset({"Job", "JobSet", "StatefulSet", "LeaderWorkerSet"})
 """Kinds whose operators set no variables of the rendezvous."""
 _RANKS = ("RANK", "NODE_RANK", "GROUP_RANK", "PET_NODE_RANK")
@@ -84,6 +94,29 @@ def _has_address(container: Container) -> bool:
     found, address = _ADDRESS_OPTION.search(" ".join(container.words)), container.env.get("MASTER_ADDR")
     host = found[1].partition(":")[0] if found else address["value"].text if address else "localhost"
     return bool(found or address) and (container.pod.is_gang or host not in LOCAL_HOSTS)
+
+
+@rule(
+    RuleSeverity.ERROR,
+    Subject.CONTAINER,
+    fix="Write --rdzv-backend c10d --rdzv-endpoint with the name of the first pod and a port: train-0.train:29500.",
+    source=_TORCHRUN,
+    kinds=" ".join(sorted(_OWN_RENDEZVOUS)),
+)
+def torchrun_rendezvous_missing(container: Container) -> Iterator[Hit]:
+    """Without an address torchrun takes its own pod, as node 0; it does not read MASTER_ADDR. Each waits at itself."""
+    line = " ".join(container.words)
+    options, nodes = torchrun_options(line), node_count_of(container.words) or 1
+    if nodes > 1 and options is not None and _is_complete(container, options) and not has_address(options):
+        yield container.command.hit(f"torchrun has no --rdzv-endpoint, and waits for {nodes} nodes")
+
+
+def _is_complete(container: Container, options: str) -> bool:
+    """Tells whether options are all that torchrun has: one launcher, no variable of further options, no PET_… of it."""
+    line = " ".join(container.words)
+    has_others = "PET_" in line or container.value["envFrom"] or any(name.startswith("PET_") for name in container.env)
+    is_one = len(LAUNCHER.findall(line)) == 1 and not is_standalone(container.words)
+    return is_one and not has_others and has_every_value(options)
 
 
 @rule(
@@ -231,10 +264,24 @@ def rendezvous_port_unknown(documents: Documents) -> Iterator[tuple[Document, Hi
 def socket_interface_local(document: Document) -> Iterator[Hit]:
     """The loopback interface does not reach other pods: the ranks cannot connect."""
     containers = [each for pod in document.pods for each in pod.containers]
-    meeting = [each for each in containers if each.meeting_pods > 1]
+    meeting = [each for each in containers if _connected_pods(each) > 1]
     environments = [each.env for each in (*meeting, *(document.environments if document.replicas > 1 else ()))]
     for env in environments:
-        for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
+        for name in _INTERFACES:
             value = env[name]["value"] if name in env else None
-            if value and value.text in ("lo", "=lo"):
-                yield value.hit_value(f"{name}={value.text}")
+            if value and value.text in LOOPBACK:
+                yield value.hit_value(f"{name}={value.text} in a job of several pods")
+    for container in meeting:
+        if found := _LOCAL_INTERFACE.search(" ".join(container.words)):
+            yield container.command.hit(f"{found[1]}={found[2]} in a job of several pods")
+
+
+def _connected_pods(container: Container) -> int:
+    """Number of pods whose ranks connect to each other, as far as any field of their object shows it."""
+    pod, line, size = container.pod, " ".join(container.words), container.variable("WORLD_SIZE")
+    is_sized = size is not None and size.text not in ("0", "1")
+    is_named = pod.kind == "Job" and bool(pod.spec["subdomain"])
+    is_launched = re.search(r"--nnodes[= ](?!1(?:\s|:1|$))", line) or _REMOTE_ADDRESS.search(line)
+    if is_named or is_sized or is_launched:
+        return max(pod.gang_pods or 1, pod.replicas)
+    return container.meeting_pods

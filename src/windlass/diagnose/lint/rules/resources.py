@@ -54,9 +54,7 @@ def gpu_request_differs(container: Container) -> Iterator[Hit]:
     for name, request in container.requests.items():
         limit = container.limits.get(name)
         if ("/" in name or name.startswith("hugepages-")) and limit and _amount(limit) != _amount(request):
-            yield request.hit_value(
-                f"{name}: the request {request.text} differs from the limit {limit.text}", limit.text
-            )
+            yield request.hit_value(f"{name}: the request {request.text} differs from the limit {limit.text}")
 
 
 @rule(RuleSeverity.ERROR, Subject.CONTAINER, fix="Write the number under limits.", source=_GPUS)

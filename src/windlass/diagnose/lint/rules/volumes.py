@@ -12,6 +12,7 @@ from windlass.diagnose.lint.pod_templates import Container, PodTemplate
 from windlass.diagnose.lint.rule import Subject, rule
 from windlass.diagnose.lint.values import Value
 from windlass.jobs.kubernetes.pods.quantities import amount
+from windlass.jobs.syntax.names import close_name
 
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/volumes/"
 _CLAIMS = "https://kubernetes.io/docs/concepts/storage/persistent-volumes/"
@@ -19,6 +20,8 @@ _MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
 _SHM = "/dev/shm"  # noqa: S108 - a path of containers
 _KINDS = "configMap secret projected downwardAPI"
 _MAX_MODE = 0o777
+_MAX_COMPARED = 30
+"""Number of names that a misspelt one is compared with."""
 _CHECKPOINT = re.compile(r"(?i)checkpoint|ckpt")
 
 
@@ -29,16 +32,39 @@ def _volumes(pod: PodTemplate) -> dict[str, Value]:
     return {each["name"].text: each for each in (*pod.spec["volumes"].items, *claims, *tasks)}
 
 
-@rule(RuleSeverity.ERROR, Subject.CONTAINER, fix="Add the volume to the pod, or correct the name.", source=_VOLUMES)
-def volume_mount_unknown(container: Container) -> Iterator[Hit]:
+@rule(RuleSeverity.ERROR, Subject.POD, fix="Add the volume to the pod, or correct the name.", source=_VOLUMES)
+def volume_mount_unknown(pod: PodTemplate) -> Iterator[Hit]:
     """A mount names a volume of its pod; the API server refuses the pod."""
-    volumes = _volumes(container.pod)
-    if container.pod.is_patch:
-        return
-    for mount in container.value["volumeMounts"].items:
-        name = mount["name"]
-        if name.text not in volumes and "$" not in name.text:
-            yield name.hit_value(f"the pod has no volume {name.text[:60]!r}")
+    meant = _meant_volumes(pod)
+    for name in _unknown_mounts(pod):
+        message, right = f"the pod has no volume {name.text[:60]!r}", meant.get(name.text)
+        if right:
+            yield name.hit_value(f"{message}; did you mean {right[:60]!r}?", right, fix=f"Write {right[:60]}.")
+        else:
+            yield name.hit_value(message)
+
+
+def _unknown_mounts(pod: PodTemplate) -> list[Value]:
+    """The names of mounts that are no volume of the pod."""
+    volumes = _volumes(pod)
+    mounts = [each["name"] for one in pod.all_containers for each in one.value["volumeMounts"].items]
+    return [each for each in mounts if each.text not in volumes and "$" not in each.text and not pod.is_patch]
+
+
+def _meant_volumes(pod: PodTemplate) -> dict[str, str]:
+    """Unknown name of a mount → the volume that it misspells: one that nothing mounts, and the only close one."""
+    volumes, unknown = list(_volumes(pod)), {each.text for each in _unknown_mounts(pod)}
+    if len(volumes) > _MAX_COMPARED or len(unknown) > _MAX_COMPARED:
+        return {}
+    used = _used_volumes(pod)
+    near = {name: close_name(name, volumes) for name in unknown}
+    return {name: right for name, right in near.items() if right and right not in used}
+
+
+def _used_volumes(pod: PodTemplate) -> set[str]:
+    """The names of volumes that containers mount."""
+    kinds = ("volumeMounts", "volumeDevices")
+    return {each["name"].text for one in pod.all_containers for kind in kinds for each in one.value[kind].items}
 
 
 @rule(RuleSeverity.ERROR, Subject.POD, fix="Rename one of the two, or remove it.", source=_VOLUMES)
@@ -66,12 +92,7 @@ def mount_path_twice(container: Container) -> Iterator[Hit]:
 @rule(RuleSeverity.WARNING, Subject.POD, fix="Mount the volume, or remove it.", source=_VOLUMES)
 def volume_unused(pod: PodTemplate) -> Iterator[Hit]:
     """No container mounts the volume, so its content is missing where the program looks for it."""
-    used = {
-        each["name"].text
-        for container in pod.all_containers
-        for name in ("volumeMounts", "volumeDevices")
-        for each in container.value[name].items
-    }
+    used = _used_volumes(pod) | set(_meant_volumes(pod).values())
     if not used or pod.is_patch or any(not container.value["image"] for container in pod.containers):
         return  # nothing is mounted: the operator mounts it
     for volume in pod.spec["volumes"].items:

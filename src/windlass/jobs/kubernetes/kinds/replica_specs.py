@@ -142,7 +142,9 @@ def _check_main(containers: ManifestField, port: Port | None) -> None:
     """Checks that the container that trains has the name by which the operator finds it."""
     names = [each.value.get("name") for each in containers.items() if isinstance(each.value, dict)]
     if port is not None and port.container not in names and all(names):  # a missing name is a fault of its own
-        containers.refuse(f"no container is called {port.container!r}; give the one that trains this name")
+        containers.refuse(
+            f"no container is called {port.container!r}; rename the one that trains to {port.container!r}"
+        )
 
 
 def _check_container(container: ManifestField, main: str = "") -> None:
