@@ -14,7 +14,7 @@ from windlass.diagnose.flight.findings import HangFinding
 from windlass.diagnose.flight.heartbeats import find_last_rank
 from windlass.diagnose.flight.rank_places import RankPlace, find_places
 from windlass.diagnose.flight.stack_files import read_stack_files
-from windlass.diagnose.flight.stack_findings import find_in_stack
+from windlass.diagnose.flight.stack_findings import find_in_stack, find_outside_collective
 from windlass.diagnose.flight.status_files import read_status_files
 
 _NS_PER_MS = 1_000_000
@@ -42,12 +42,15 @@ def read_hang_evidence(paths: Iterable[Path], expected_ranks: int | None = None)
     # 2. what waits for what
     report = analyse_dumps([replace(dump, stack=stacks.get(dump.rank)) for dump in files.dumps], expected_ranks)
     missing = {rank: finding for finding in report.findings for rank in finding.ranks}
-    # 3. work of the ranks that the others wait for, up to the time at which anything was written
+    # 3. without flight recorders the ranks whose stacks are outside of a collective
+    outside = None if report.findings else find_outside_collective(stacks)
+    missing |= dict.fromkeys(outside.ranks, outside) if outside else {}
+    # 4. work of the ranks that the others wait for, up to the time at which anything was written
     busy = [find_in_stack(rank, stacks[rank], each.time_ns) for rank, each in missing.items() if rank in stacks]
     written_ms = max((dump.written_ns // _NS_PER_MS for dump in files.dumps), default=0)
     behind = find_last_rank(statuses.ranks, max(statuses.written_ms, written_ms), missing.keys())
-    # 4. facts
-    facts = [fact_of(finding) for finding in [*report.findings, *busy, behind] if finding]
+    # 5. facts
+    facts = [fact_of(finding) for finding in [*report.findings, outside, *busy, behind] if finding]
     gaps = [*report.gaps, *files.problems, *statuses.problems]
     return HangEvidence(facts, gaps, files.paths | statuses.paths, find_places(files.dumps, stacks))
 

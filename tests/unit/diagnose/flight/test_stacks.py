@@ -1,10 +1,15 @@
 """Stacks of ranks that hang: the place of the missing rank, and data loader and checkpoint told apart by it."""
 
+import io
+import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 from recorded_calls import call, write_dumps
 
+from windlass.diagnose.failures.engine import diagnose
+from windlass.diagnose.failures.evidence import Evidence, LogSource
 from windlass.diagnose.flight.dump_files import read_dump_files
 from windlass.diagnose.flight.facts import read_hang_evidence
 from windlass.diagnose.flight.program_frames import program_frame
@@ -121,3 +126,26 @@ def test_the_place_of_a_rank_is_its_pending_operation_or_else_its_stack(tmp_path
         1: "train.py:31 in main",
     }
     assert places[1].written_ms == paths[-1].stat().st_mtime_ns // 1_000_000
+
+
+def test_without_recorders_the_stacks_name_the_rank_that_is_outside_of_a_collective(tmp_path: Path) -> None:
+    paths = write_attempt(tmp_path / "node-0", [0, 1], [])
+    paths[0].write_text(COLLECTIVE)
+    status = {"generation": 1, "at": 1, "ranks": [{"rank": 0, "pid": 5}, {"rank": 1, "pid": 6}]}
+    (tmp_path / "node-0" / "ranks.json").write_text(json.dumps(status))
+    facts = read_hang_evidence([*paths, tmp_path / "node-0" / "ranks.json"]).facts
+    silence = "windlass agent: the run has failed: hang: no rank has printed anything for 8 s\n"
+    log = LogSource("agent.log", partial(io.BytesIO, silence.encode()))
+    verdict = diagnose(Evidence([log], 2, facts)).verdict
+    assert verdict is not None
+    assert (verdict.rule, verdict.rank) == ("stack-rank-outside-collective", 1)
+    assert verdict.text == (
+        "Rank 1 is outside of a collective, at train.py:2 in main, and the others wait for it. "
+        "Waiting in all_reduce: rank 0."
+    )
+    alone = diagnose(Evidence([log], 2)).verdict
+    assert alone is not None
+    assert (alone.rule, alone.text) == (
+        "hang-detected",
+        "The job hangs: no rank has printed anything for 8 s. The hang detector stopped it.",
+    )
