@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from typing import Any
 
 from windlass.cli.job_submission import with_launcher
 from windlass.client.errors import InvalidRequestError
-from windlass.client.function_call import CALL, FunctionCall, encode_call
+from windlass.client.function_call import CALL, RESULT_KEY, FunctionCall, encode_call
 from windlass.client.function_source import FunctionSource, source_of
 from windlass.client.job_function import BoundCall
 from windlass.client.plain_values import PlainValueError
@@ -43,7 +44,8 @@ def fields_of_call(call: BoundCall[Any], given: Mapping[str, Any], *, in_cluster
         raise InvalidRequestError(f"the job of a function takes no {' and '.join(sorted(taken))}", fix)
     source = source_of(function.function)
     merged = {"name": _job_name(function.function.__name__), **function.fields, **given}
-    env = {**function.fields.get("env", {}), **given.get("env", {}), CALL: _description(call, source)}
+    own = {CALL: _description(call, source), RESULT_KEY: secrets.token_hex(16)}
+    env = {**function.fields.get("env", {}), **given.get("env", {}), **own}
     command = ["python" if in_cluster else sys.executable, *_PROGRAM]
     has_folder = source.folder and (source.is_shipped or not in_cluster)
     workdir = {"workdir": source.folder} if has_folder else {}

@@ -2,22 +2,24 @@
 
 Standard library only: the ranks import this module too. The description travels in the environment variable
 `WINDLASS_CALL`, the result in lines of the output of rank 0, so that both work on every backend. Each line has a digest
-under the key of the call, which other output cannot contain by chance: a text that looks like a result is output.
+under the random key in `WINDLASS_RESULT_KEY`, so that other output is no result, whatever it looks like.
 """
 
 from __future__ import annotations
 
 import hmac
 import re
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from windlass import wire
 from windlass.client.plain_values import PlainValueError, dumps, loads
 
 CALL = "WINDLASS_CALL"
 """Environment variable of a rank: a `FunctionCall` as JSON."""
+RESULT_KEY = wire.RESULT_KEY
+"""Environment variable of a rank: random text, under which the lines of the result have their digests."""
 MAX_CALL_BYTES = 96 << 10
 """Limit of a description; Linux limits one environment variable to 128 KiB."""
 MAX_RESULT_BYTES = 1 << 20
@@ -35,7 +37,6 @@ class FunctionCall:
     """A function and its arguments. Either `module` is imported, or `file` is executed, or `source` is.
 
     `module`: a dotted name. `file`: a path relative to the working folder. `source`: the text of the function alone.
-    `key`: random text, under which the lines of the result have their digests.
     """
 
     function: str
@@ -44,7 +45,6 @@ class FunctionCall:
     source: str = ""
     args: list[Any] = field(default_factory=list)
     kwargs: dict[str, Any] = field(default_factory=dict)
-    key: str = field(default_factory=lambda: secrets.token_hex(16))
 
 
 def encode_call(call: FunctionCall) -> str:
@@ -70,9 +70,8 @@ def decode_call(text: str) -> FunctionCall:
             "source": str(source),
             "args": list(args),
             "kwargs": dict(kwargs),
-            "key": str(key),
-        } if key:
-            return FunctionCall(function, module, file, source, args, kwargs, key)
+        }:
+            return FunctionCall(function, module, file, source, args, kwargs)
     raise PlainValueError("no call of a function")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from windlass.client.connection import TargetConnection
 from windlass.client.errors import JobFailedError, ResultError
-from windlass.client.function_call import call_in, read_result, without_result
+from windlass.client.function_call import RESULT_KEY, read_result, without_result
 from windlass.client.job_output import OutputSelection
 from windlass.client.job_queries import read_job
 from windlass.client.plain_values import PlainValueError
@@ -20,11 +20,7 @@ def read_call_key(connection: TargetConnection, job: str) -> str:
     found = read_job(connection, job)
     one = read_job(connection, found.members[0].id) if found.members else found
     role, *_ = (one.details.get("spec") or {}).get("roles") or [{}]
-    try:
-        call = call_in(role.get("env") or {})
-    except PlainValueError:
-        return ""
-    return call.key if call else ""
+    return str((role.get("env") or {}).get(RESULT_KEY, ""))
 
 
 def selection_of_result(info: JobInfo) -> OutputSelection:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from windlass.client.function_call import CALL, FunctionCall, call_in, result_lines
+from windlass.client.function_call import CALL, RESULT_KEY, FunctionCall, call_in, result_lines
 from windlass.client.job_function import JobFunction
 from windlass.client.plain_values import PlainValueError
 
@@ -76,7 +76,7 @@ def _read_call() -> FunctionCall:
 
 def _print_result(call: FunctionCall, value: object) -> None:
     try:
-        lines = result_lines(value, call.key)
+        lines = result_lines(value, os.environ.get(RESULT_KEY, ""))
     except PlainValueError as error:
         sys.exit(
             f"the result of {call.function} cannot be returned: {error}\n"

@@ -32,12 +32,12 @@ import windlass
 from beside import FACTOR
 
 @windlass.job(nodes=2, restarts=1, image="example.com/job:1")
-def add(a, b):
+def add(a, b, text=""):
     rank, generation = os.environ["RANK"], os.environ["WINDLASS_GENERATION"]
     print(f"attempt {generation} rank {rank} of {os.environ['WORLD_SIZE']}", flush=True)
     if (rank, generation) == ("1", "1"):
         raise SystemExit(5)
-    return {"sum": FACTOR * (a + b), "text": "x" * 20_000}
+    return {"sum": FACTOR * (a + b), "text": text + "x" * 20_000}
 """
 
 
@@ -158,10 +158,13 @@ def test_a_function_is_shipped_to_real_pods_over_a_restart_and_returns(
             await create_definitions(api)
             try:
                 async with operator(operator_kubeconfig(plane), LEASE), windlass.AsyncClient("kubernetes") as client:
-                    job = await client.submit(shipped_functions.add.bind(1, 2))
+                    job = await client.submit(shipped_functions.add.bind(1, 2, text="$$5 $(WINDLASS_JOB_ID) "))
                     followed = [line.text async for line in job.logs(follow=True, attempt=0)]
                     assert {f"attempt 2 rank {rank} of 2" for rank in (0, 1)} <= set(followed)
-                    assert await job.result() == {"sum": 9, "text": "x" * 20_000}
+                    assert await job.result() == {
+                        "sum": 9,
+                        "text": "$$5 $(WINDLASS_JOB_ID) " + "x" * 20_000,
+                    }
                     assert (await job.info()).attempts == 2
             finally:
                 await clear(api, JOBS, nodes=False)

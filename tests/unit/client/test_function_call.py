@@ -106,10 +106,6 @@ def test_a_description_holds_nothing_that_kubernetes_replaces():
     assert decode_call(text) == call
 
 
-def test_two_calls_have_two_keys():
-    assert FunctionCall("f").key != FunctionCall("f").key
-
-
 def test_a_call_comes_back_from_its_description():
     call = FunctionCall("train", module="pkg.train", args=[1, "b"], kwargs={"lr": 0.1})
     assert decode_call(encode_call(call)) == call

@@ -4,7 +4,7 @@ import pytest
 
 import windlass
 from windlass.client.call_fields import fields_of_call
-from windlass.client.function_call import CALL, decode_call
+from windlass.client.function_call import CALL, RESULT_KEY, decode_call
 
 
 @windlass.job(nodes=2, gpus=4, env={"A": "1"})
@@ -34,6 +34,12 @@ def test_the_fields_of_a_call_are_those_of_the_decorator_under_those_given():
     assert (made.fields["env"]["A"], made.fields["env"]["B"]) == ("1", "2")
     call = decode_call(made.fields["env"][CALL])
     assert (call.function, call.args, call.kwargs) == ("train_model", [3], {"lr": 0.2})
+
+
+def test_each_job_has_a_key_of_its_own_for_its_result():
+    first, second = (fields_of_call(train_model.bind(3), {}, in_cluster=True).fields["env"] for _ in range(2))
+    assert len(first[RESULT_KEY]) == 32
+    assert first[RESULT_KEY] != second[RESULT_KEY]
 
 
 @pytest.mark.parametrize("field", ["command", "roles"])

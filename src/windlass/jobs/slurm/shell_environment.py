@@ -29,7 +29,7 @@ OF_RANK = MappingProxyType(
         "SLURM_GTIDS": "$SLURM_PROCID",
         "SLURM_STEP_ID": "0",
         "SLURM_STEPID": "0",
-        "SLURM_TASK_PID": "$$",
+        "SLURM_TASK_PID": "$BASHPID",
         "SLURMD_NODENAME": f"${{{wire.NODE}:-$(uname -n)}}",
         "SLURM_RESTART_COUNT": f"$(( ${{{wire.GENERATION}:-1}} - 1 ))",
         "SLURM_LAUNCH_NODE_IPADDR": "${MASTER_ADDR:-127.0.0.1}",

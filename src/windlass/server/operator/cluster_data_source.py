@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from windlass import wire
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.cluster.empty_cluster import snapshot_emptier
 from windlass.backends.kubernetes.status.member_waits import member_wait
@@ -45,9 +46,11 @@ class ClusterDataSource:
         return self._history.writer.trouble
 
     def redact(self, job: Job) -> Job:
-        """The job without values of variables, which may be secrets. Users with read access find them in the object."""
-        roles = (replace(role, env=dict.fromkeys(role.env, _HIDDEN), pod="") for role in job.roles)
-        return replace(job, roles=tuple(roles))
+        """The job without values of variables, which may be secrets. Users with read access find them in the object.
+
+        The key of a function's result is shown, because the result is read after the object has been deleted, too.
+        """
+        return replace(job, roles=tuple(replace(role, env=_shown(role.env), pod="") for role in job.roles))
 
     def is_declared(self, _reservation: Reservation) -> bool:
         """False: every reservation is an object, and can be deleted."""
@@ -75,3 +78,7 @@ class ClusterDataSource:
     def held_jobs(self) -> Sequence[JobState]:
         """Jobs whose volumes or priority classes are missing."""
         return [gang.state for gang in self._backend.jobs if gang.fit.waiting_reason]
+
+
+def _shown(variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: value if name == wire.RESULT_KEY else _HIDDEN for name, value in variables.items()}
