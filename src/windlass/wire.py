@@ -62,8 +62,7 @@ DUMPS = "WINDLASS_DUMPS"
 MEMORY = "WINDLASS_MEMORY"
 """Folder in the memory of this node for in-memory checkpoint replicas: it outlives ranks, and its agent removes it."""
 PRELOAD = "WINDLASS_PRELOAD"
-"""Modules, separated by commas, that the fork server imports once for all ranks, besides torch. Absent: the modules
-that optimizers need."""
+"""Modules, by commas, that the fork server imports once for all ranks, besides torch. Absent: those of optimizers."""
 STREAMS = "WINDLASS_STREAMS"
 """JSON, where the agent's parent process keeps the output of ranks: for each rank of the node {out, err: descriptors
 that the agent inherits, log: the path of the files without .out and .err}. The agent then prints only its own lines."""
@@ -88,8 +87,7 @@ GANG_SECRET = "WINDLASS_GANG_SECRET"  # noqa: S105 - a variable's name
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 """Path of the file in which a rank describes its error, in the format of torch's `record`: see `write_error_file`."""
 TERMINATION_MESSAGE_PATH = "WINDLASS_TERMINATION_MESSAGE_PATH"
-"""Path of the file in which the agent leaves one line about a failed run: the kubelet reads it as the container's
-termination message."""
+"""Path of the container's termination message: the agent leaves one line about a failed run for the kubelet there."""
 EXIT_TIMEOUT = "WINDLASS_EXIT_TIMEOUT"
 """Seconds that a failed rank has for its own end, by default 30: see `exit_after_timeout`."""
 SURVIVORS = "WINDLASS_SURVIVORS"
