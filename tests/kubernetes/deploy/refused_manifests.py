@@ -164,7 +164,8 @@ def _of_types(kind: Kind, job: dict[str, Any]) -> Iterator[tuple[str, dict[str, 
         twice = changed(job, (*specs, kind.lead.lower()), one)
         yield "twice", twice, "has a type a second time, in small and in capital letters; write it once"
         other = changed(job, (*specs, kind.lead), replica("other", replicas=1))
-        yield "other container", other, f"no container is called '{kind.container}'; give the one that trains this name"
+        fix = f"rename the one that trains to '{kind.container}'"
+        yield "other container", other, f"no container is called '{kind.container}'; {fix}"
 
 
 def _spec(kind: str, spec: dict[str, Any], version: str = "v1") -> dict[str, Any]:
