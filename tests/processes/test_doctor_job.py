@@ -297,10 +297,12 @@ def test_a_rank_that_hangs_writes_its_stack_and_the_report_shows_its_place(state
         job = until(state, f"{hangs} and it['job']['ranks'][0]['step'] == 3", "doctor", "case")["job"]
         assert [each["rank"] for each in job["ranks"]] == [1, 0]
         assert "has been in the phase outside for 1800 s" in job["hang_detection"]
+        pids = [each["pid"] for each in job["ranks"]]
         command = job["next_commands"][0]
-        assert command == f"kill -USR2 {job['ranks'][0]['pid']} && sleep 1 && windlass doctor case-1"
-        os.kill(job["ranks"][0]["pid"], signal.SIGUSR2)
-        places = until(state, "it['job']['ranks'][0]['waits_in']", "doctor", "case")["job"]
+        assert command == f"kill -USR2 {pids[0]} {pids[1]} && sleep 1 && windlass doctor case-1"
+        for pid in pids:
+            os.kill(pid, signal.SIGUSR2)
+        places = until(state, "all(each['waits_in'] for each in it['job']['ranks'])", "doctor", "case")["job"]
         assert places["ranks"][0]["waits_in"] == "script.py:13 in stand_still"
         assert "windlass logs case-1 --rank 1 --tail 20" in places["next_commands"]
 

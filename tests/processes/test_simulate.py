@@ -75,11 +75,11 @@ class SignalsAtItsEnd:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_within_a_destructor_ends_the_runs():
-    objects = [SignalsAtItsEnd()]
+    objects, others = [SignalsAtItsEnd()], children_of(os.getpid())
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         run_in_parallel([endless, endless], 2, lambda _done, _ended: objects.clear())
-    assert not children_of(os.getpid())
+    assert set(children_of(os.getpid())) <= set(others)
     assert signal.getsignal(signal.SIGINT) is handler
 
 
