@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from backend_host import Behaviour
+from controlplane import cluster
 from controlplane.cluster import ControlPlane
 from operator_place import leading
 from operator_server import operator_server
@@ -25,6 +26,14 @@ from windlass.server.telemetry_export.settings import ExportSettings, RemoteWrit
 
 pytestmark = pytest.mark.apiserver
 IMAGE = "example.com/windlass:1"
+
+
+@pytest.fixture
+def installed(apiserver: ControlPlane, tmp_path: Path) -> Iterator[ControlPlane]:
+    """An API server for an installation, whose policies stay. `apiserver` only provides the programs."""
+    own = cluster.start(tmp_path / "plane", cluster.Settings())
+    yield own
+    own.close()
 
 
 async def receive(receiver: OtlpReceiver, jobs: int) -> None:
@@ -113,14 +122,14 @@ def test_each_leader_writes_its_jobs_and_its_own_work_to_prometheus(apiserver: C
 
 
 def test_the_operator_reads_the_receiver_and_its_token_from_the_environment(
-    apiserver: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installed: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     token = tmp_path / "token"
     token.write_text("s3cret\n")
     monkeypatch.setenv("WINDLASS_REMOTE_WRITE_INTERVAL", "0.5")
     with receiving(tmp_path / "prometheus") as server:
         monkeypatch.setenv("WINDLASS_REMOTE_WRITE_URL", f"{server.address}/api/v1/write")
-        with operator_server(apiserver, tmp_path, Setup(IMAGE, diagnoses_at_once=0)) as log:
+        with operator_server(installed, tmp_path, Setup(IMAGE, diagnoses_at_once=0)) as log:
             assert written(server, 'windlass_leader{job="windlass"} == 1')
             assert written(server, "windlass_api_requests_total > 0")
     assert "cannot be sent" not in log.read_text()
@@ -128,6 +137,6 @@ def test_the_operator_reads_the_receiver_and_its_token_from_the_environment(
     with otlp_receiver() as receiver:
         monkeypatch.setenv("WINDLASS_REMOTE_WRITE_URL", f"{receiver.endpoint}/api/v1/write")
         monkeypatch.setenv("WINDLASS_REMOTE_WRITE_TOKEN_FILE", str(token))
-        with operator_server(apiserver, tmp_path, Setup(IMAGE, diagnoses_at_once=0)):
+        with operator_server(installed, tmp_path, Setup(IMAGE, diagnoses_at_once=0)):
             receiver.wait(lambda found: "Authorization" in found.headers)
     assert receiver.headers["Authorization"] == "Bearer s3cret"
