@@ -25,7 +25,6 @@ from windlass.server.rerun import rerun_request
 from windlass.server.service import Service
 
 Json = dict[str, Any]
-_MAX_PRIORITY = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
