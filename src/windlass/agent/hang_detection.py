@@ -164,16 +164,22 @@ def phase_limit(heartbeats: HeartbeatTracker, rank: int, phase: str, limits: Han
     last = heartbeats.newest.get(rank)
     again = _LONGEST_FACTOR * heartbeats.hangs.get((phase, last.step), 0.0) if last is not None else 0.0
     is_known = phase not in OPEN_PHASES and heartbeats.steps(rank, phase) >= _FIRST_STEPS
-    return max(_shortest_limit(phase, limits, is_known=is_known), usual, longest, min(again, limits.initial))
+    _, shortest = shortest_limit(phase, limits, is_known=is_known)
+    return max(shortest, usual, longest, min(again, limits.initial))
 
 
-def _shortest_limit(phase: str, limits: HangLimits, *, is_known: bool) -> float:
-    """Limit of a phase that has always been short. `is_known`: its past durations predict the next."""
+def shortest_limit(phase: str, limits: HangLimits, *, is_known: bool) -> tuple[str, float]:
+    """Limit of a phase that has always been short: the field of `HangLimits` that changes it, and its seconds.
+
+    `is_known`: whether the past durations of the phase predict the next.
+    """
     if phase in (START_PHASE, _JOIN_PHASE):
-        return limits.start or math.inf
+        return "start", limits.start or math.inf
     if not is_known:
-        return max(limits.floor, limits.initial)
-    return min(limits.floor, limits.communication) if phase in COMMUNICATION_PHASES else limits.floor
+        return "initial", max(limits.floor, limits.initial)
+    if phase in COMMUNICATION_PHASES:
+        return "communication", min(limits.floor, limits.communication)
+    return "floor", limits.floor
 
 
 def reform_timeout(heartbeats: HeartbeatTracker) -> float:

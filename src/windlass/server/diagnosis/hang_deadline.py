@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from windlass.agent.hang_detection import START_PHASE, HangLimits
+from windlass.agent.hang_detection import HangLimits, shortest_limit
 from windlass.agent.options import CommandLineError, parse_hang_limits
-from windlass.wire import COMMUNICATION_PHASES, OPEN_PHASES
+from windlass.wire import OPEN_PHASES
 
 Json = Mapping[str, Any]
 _VARIABLE = "WINDLASS_HANG"
@@ -23,8 +24,8 @@ def describe_hang_deadline(details: Json, phase: str | None) -> str:
     limits = _limits(details)
     if phase is None:
         return _silence(limits.silence)
-    name, seconds = _limit(limits, phase)
-    if not seconds:
+    name, seconds = shortest_limit(phase, limits, is_known=phase not in OPEN_PHASES)
+    if seconds in (0, math.inf):
         return f"no limit for the phase {phase}; --env {_VARIABLE}={name}=SECONDS sets one"
     return (
         f"the agents act once a rank has been in the phase {phase} for {seconds:g} s, or longer than usual if that is "
@@ -36,17 +37,6 @@ def _silence(seconds: float) -> str:
     if not seconds:
         return f"no limit for ranks without heartbeats; --env {_VARIABLE}=silence=600 sets one of 600 s without output"
     return f"the agents act after {seconds:g} s without output (--env {_VARIABLE}=silence=SECONDS)"
-
-
-def _limit(limits: HangLimits, phase: str) -> tuple[str, float]:
-    """Returns the setting of a phase and its shortest limit, in seconds."""
-    if phase in (START_PHASE, "join"):
-        return "start", limits.start
-    if phase in OPEN_PHASES:
-        return "initial", max(limits.floor, limits.initial)
-    if phase in COMMUNICATION_PHASES:
-        return "communication", min(limits.floor, limits.communication)
-    return "floor", limits.floor
 
 
 def _limits(details: Json) -> HangLimits:
