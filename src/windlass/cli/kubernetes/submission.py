@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from windlass.backends.kubernetes.gangs.name_suffix import name_suffix
 from windlass.backends.kubernetes.gangs.repeated_object import without_server_fields
 from windlass.cli.config_file import config_path, configured
 from windlass.cli.errors import UsageError
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 Manifest = dict[str, Any]
 NO = "no"
 _STDIN = "<stdin>"
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""Alphabet of name suffixes, that of Kubernetes: without vowels, so that no words result."""
 _CHECKED_LATER = ("unreadable-file", "unknown-field", "invalid-job", "removed-api-version")
 """Rules of `windlass lint` about faults that the reader of manifests reports itself, as --validate says."""
 
@@ -90,7 +88,7 @@ def build_objects(request: SubmitRequest, finder: JobFinder) -> SubmitObjects:
 
 def objects_of_jobs(jobs: Sequence[Submission], code: CodeArchive | None, finder: JobFinder) -> SubmitObjects:
     """Returns the objects of short-form jobs with images, and of their code. Raises InputError, ApiError."""
-    made = build_training_jobs(jobs, finder.namespace, _suffix, lambda name: [f.name for f in finder.get(name)])
+    made = build_training_jobs(jobs, finder.namespace, name_suffix, lambda name: [f.name for f in finder.get(name)])
     if code is None:
         return SubmitObjects(made.manifests, made.warnings, [])
     files = pluralize(len(code.sizes), "file")
@@ -220,7 +218,3 @@ def _items(document: Manifest) -> list[Manifest]:
 def _within(manifest: Manifest, namespace: str) -> Manifest:
     about = manifest["metadata"]
     return {**manifest, "metadata": {**about, "namespace": about.get("namespace") or namespace}}
-
-
-def _suffix() -> str:
-    return "".join(random.SystemRandom().choices(_LETTERS, k=5))

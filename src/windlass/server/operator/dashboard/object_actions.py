@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from windlass.backends.kubernetes.client.object_reference import OWN_KIND, Objec
 from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, Resource
 from windlass.backends.kubernetes.client.reviews import AccessRight, review_self
 from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.name_suffix import name_suffix
 from windlass.backends.kubernetes.gangs.repeated_object import owned_by, repeated_object, shipped_code
 from windlass.backends.port import BackendError
 from windlass.jobs.kubernetes.job_patches import action_patch, priority_patch
@@ -31,8 +31,6 @@ _ARRIVAL_S = 2.0
 _POLL_INTERVAL_S = 0.02
 _RERUN_S, _CODE_S = 45.0, 5.0
 """Seconds for a second run, and for the change of each ConfigMap with its code."""
-_NAME_LETTERS, _NAME_END = "bcdfghjklmnpqrstvwxz2456789", 5
-"""Characters and length of the random end of a name, as the API server generates it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +89,11 @@ class ObjectActions:
         return made.job_id
 
     async def _repeat(self, session: UserSession, gang: Gang) -> ObjectReference:
-        job, end = gang.reference, "".join(secrets.choice(_NAME_LETTERS) for _ in range(_NAME_END))
+        job = gang.reference
         by_hand = f"kubectl get {job.resource.full_name} -n {job.namespace} {job.name} -o yaml, and windlass submit"
         async with self._as_user(session, "create", gang, by_hand) as connection:
             manifest = await connection.get(job.resource, job.namespace, job.name)
-            again = repeated_object(manifest, gang.job.name, gang.id, session.user.name, end)
+            again = repeated_object(manifest, gang.job.name, gang.id, session.user.name, name_suffix())
             created = await create_once(connection, job.resource, again)
             await keep_code(connection, gang, owned_by(created))
         return reference_to(job.resource, created)
