@@ -13,14 +13,14 @@ import numpy as np
 from windlass.core.model.gang import MAX_MEMBERS, Demand, demands_of, total_of
 from windlass.core.model.job import DEFAULT_QUEUE, Job
 from windlass.core.model.reasons import Reason, Verdict
-from windlass.core.model.resources import PODS, is_exclusive
+from windlass.core.model.resources import is_exclusive
 from windlass.core.model.snapshot import NodeTable, Snapshot
 from windlass.core.model.steps import jobs_of_steps
 from windlass.core.nodes.feasibility import eligibility, with_all_nodes_up
 from windlass.core.nodes.free_capacity import FreeCapacities
 from windlass.core.nodes.gpu_requests import request_fault, unavailability
 from windlass.core.placement.gang_placement import fits
-from windlass.core.placement.shortage import find_shortage, format_amounts, has_amounts, impossible_verdict
+from windlass.core.placement.shortage import asked_amounts, find_shortage, format_amounts, impossible_verdict
 from windlass.core.placement.topology_shortage import check_topology_request
 from windlass.core.queues import quota
 from windlass.core.queues.limits import find_limit, priority_fault, user_maximum
@@ -137,9 +137,9 @@ def _largest(table: NodeTable, empty: QueueUsage, job: Job, demands: tuple[Deman
 
 def _of_size(requested: Demand, size: Demand) -> str:
     """Returns " of 4 gpu", " without gpu" where no node has any requested resource, or "" if none is requested."""
-    if has_amounts(size.resources):
+    if asked_amounts(size.resources):
         return f" of {format_amounts(size.resources)}"
-    absent = ", ".join(sorted(name for name, amount in requested.resources.items() if amount and name != PODS))
+    absent = ", ".join(asked_amounts(requested.resources))
     return f" without {absent}" if absent else ""
 
 

@@ -233,14 +233,14 @@ def format_amount(resource: str, amount: int) -> str:
     return f"{format_readable(resource, amount)} {resource}"
 
 
-def has_amounts(resources: Mapping[str, int]) -> bool:
-    """Tells whether a request has more than the implied one pod per replica."""
-    return any(amount for name, amount in resources.items() if name != PODS)
+def asked_amounts(resources: Mapping[str, int]) -> dict[str, int]:
+    """Returns the amounts of a request in the order of names, without the implied one pod per replica."""
+    return {name: amount for name, amount in sorted(resources.items()) if amount and name != PODS}
 
 
 def format_amounts(resources: Mapping[str, int]) -> str:
     """Formats a request, without the implied one pod per replica."""
-    asked = [format_amount(name, amount) for name, amount in sorted(resources.items()) if amount and name != PODS]
+    asked = [format_amount(name, amount) for name, amount in asked_amounts(resources).items()]
     return ", ".join(asked) or _NO_RESOURCES
 
 
