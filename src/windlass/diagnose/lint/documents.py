@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from windlass.diagnose.lint.environment import WrittenEnvironment, written_environment
 from windlass.diagnose.lint.findings import Hit
-from windlass.diagnose.lint.meant_names import with_meant_names
+from windlass.diagnose.lint.meant_names import meant_names, with_meant_names
 from windlass.diagnose.lint.pod_templates import PodTemplate, pod_templates
 from windlass.diagnose.lint.values import Value
 from windlass.jobs.errors import InputError, Place
@@ -220,7 +220,7 @@ def _document(text: Text, node: Node) -> Document:
         from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import unknown_below  # noqa: PLC0415
 
         unknown = unknown_below(node, shape)
-    return Document(text, Value(with_meant_names(node, unknown), node.place), kind, unknown=unknown)
+    return Document(text, Value(with_meant_names(node, meant_names(unknown)), node.place), kind, unknown=unknown)
 
 
 @cache

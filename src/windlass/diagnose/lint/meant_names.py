@@ -13,15 +13,18 @@ if TYPE_CHECKING:
     from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import UnknownField
 
 
-def with_meant_names(node: Node, unknown: Sequence[UnknownField]) -> Node:
-    """A document with the name that each unknown field means, where that is certain. Places stay as they are."""
-    names = {each.path: each.near for each in unknown if each.near}
+def meant_names(unknown: Sequence[UnknownField]) -> Mapping[FieldPath, str]:
+    """Path of an unknown field as written → the name that it means, where that is certain."""
+    return {each.path: each.near for each in unknown if each.near}
+
+
+def with_meant_names(node: Node, names: Mapping[FieldPath, str]) -> Node:
+    """A document with the names of `meant_names`. Places stay as they are."""
     return _renamed(node, names, ()) if names else node
 
 
-def meant_path(path: FieldPath, unknown: Sequence[UnknownField]) -> FieldPath:
-    """A path as written, with the names of `with_meant_names`."""
-    names = {each.path: each.near for each in unknown if each.near}
+def meant_path(path: FieldPath, names: Mapping[FieldPath, str]) -> FieldPath:
+    """A path as written, with the names of `meant_names`."""
     return tuple(names.get(path[: number + 1], part) for number, part in enumerate(path))
 
 

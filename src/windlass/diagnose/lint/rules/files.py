@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from windlass.diagnose.lint.documents import CLUSTER_FILE, JOB_FILE, Document, Documents
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
-from windlass.diagnose.lint.meant_names import meant_path
+from windlass.diagnose.lint.meant_names import meant_names, meant_path
 from windlass.diagnose.lint.message_fixes import fix_of
 from windlass.diagnose.lint.pod_templates import SELECTOR_KINDS
 from windlass.diagnose.lint.rule import Subject, rule
@@ -151,12 +151,13 @@ def invalid_job(document: Document) -> Iterator[Hit]:
             yield _hit_of(fault, document.root)
 
 
-def _explained(document: Document) -> list[FieldPath]:
+def _explained(document: Document) -> set[FieldPath]:
     """Fields whose faults other rules report: unknown ones, those that they mean, and a missing version."""
     unknown = [each for each in document.unknown if not each.near]
     missing = [each.meant for each in unknown if each.meant and document.root.below(each.meant).name != each.meant[-1]]
-    written = [meant_path(each.path, document.unknown) for each in unknown]
-    return [*written, *missing, *([] if document.version else [("apiVersion",)])]
+    names = meant_names(document.unknown)
+    written = [meant_path(each.path, names) for each in unknown]
+    return {*written, *missing, *([] if document.version else [("apiVersion",)])}
 
 
 def _hit_of(fault: Fault, root: Value) -> Hit:
