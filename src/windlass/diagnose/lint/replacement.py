@@ -50,12 +50,17 @@ def _fix_file(path: str, findings: Sequence[LintFinding]) -> int:
 def _mended(text: Text, findings: Sequence[LintFinding]) -> tuple[Text, int]:
     """A text with its replacements, and their number; without those that would leave it with as many findings."""
     fixed, count = replaced(text, findings)
-    if not count or _is_better(text, fixed):
+    if not count:
+        return text, 0
+    found = lint_texts([text])
+    if _is_better(found, lint_texts([fixed])):
         return fixed, count
     kept = list[LintFinding]()
     for each in findings[:MAX_TRIED]:
-        if _is_better(replaced(text, kept)[0], replaced(text, [*kept, each])[0]):
+        left = lint_texts([replaced(text, [*kept, each])[0]])
+        if _is_better(found, left):
             kept.append(each)
+            found = left
     return replaced(text, kept)
 
 
@@ -76,9 +81,8 @@ def replaced(text: Text, findings: Sequence[LintFinding]) -> tuple[Text, int]:
     return Text(text.source, "".join([*parts, text.text[position:]])), count
 
 
-def _is_better(text: Text, fixed: Text) -> bool:
-    """Tells whether the fixed text has fewer findings, and none of a rule that the text has none of."""
-    before, after = lint_texts([text]), lint_texts([fixed])
+def _is_better(before: Sequence[LintFinding], after: Sequence[LintFinding]) -> bool:
+    """Tells whether a fixed text has fewer findings than before, and none of a rule that had none."""
     return len(after) < len(before) and {each.rule for each in after} <= {each.rule for each in before}
 
 
