@@ -70,8 +70,10 @@ def _joined(lines: Sequence[str], width: int) -> Iterator[str]:
 
 def _is_cut(line: str, following: str, width: int) -> bool:
     """Whether a line fills the width, and the next one has no start of its own."""
+    if len(line) != width:
+        return False
     is_row = set(line) <= _RULERS or line.endswith(_BORDERS) or line[:_SAME_START] == following[:_SAME_START]
-    return len(line) == width and not is_row and _goes_on(following)
+    return not is_row and _goes_on(following)
 
 
 def _goes_on(line: str) -> bool:
