@@ -5,11 +5,9 @@ from __future__ import annotations
 import functools
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.resources import files
 from typing import Any
 
-import yaml
-
+from windlass.diagnose.failures.failure_rules import read_table, rule_tables
 from windlass.diagnose.lint.rule import RULES, Rule
 from windlass.diagnose.lint.rules import load_rules as load_lint_rules
 from windlass.jobs.errors import input_error
@@ -36,11 +34,7 @@ Entry = Mapping[str, Any]
 @functools.cache
 def load_entries() -> Mapping[str, Entry]:
     """Returns the rules of `windlass doctor` as their tables have them, by id."""
-    folder = files("windlass.diagnose") / "rules"
-    tables = sorted((each for each in folder.iterdir() if each.name.endswith(".yaml")), key=lambda each: each.name)
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    entries = [entry for table in tables for entry in yaml.load(table.read_bytes(), loader)]  # noqa: S506 - a safe loader
-    return {entry["id"]: entry for entry in entries}
+    return {entry["id"]: entry for table in rule_tables() for entry in read_table(table)}
 
 
 def rule_names() -> list[str]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
-import yaml
-
+from windlass.diagnose.failures.failure_rules import read_table, rule_tables
 from windlass.diagnose.failures.verdict_texts import fill_text
 
 _HEAD = """# Rules of `windlass doctor`
@@ -20,17 +18,14 @@ A root can be a verdict; a consequence is one only where no root is known; a hin
 
 def rules_page() -> str:
     """A table of rules for each family, in alphabetical order of the families."""
-    folder = files("windlass.diagnose") / "rules"
-    tables = sorted((each for each in folder.iterdir() if each.name.endswith(".yaml")), key=lambda each: each.name)
-    sections = [_section(table) for table in tables]
+    sections = [_section(table) for table in rule_tables()]
     count = sum(section.count("\n| [") for section in sections)
     return "\n\n".join([f"{_HEAD}\n{count} rules.", *sections]) + "\n"
 
 
 def _section(table: Traversable) -> str:
-    text = table.read_text(encoding="utf-8")
-    title = text.partition("\n")[0].removeprefix("# ").rstrip(".")
-    rows = [_row(rule) for rule in yaml.safe_load(text)]
+    title = table.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ").rstrip(".")
+    rows = [_row(rule) for rule in read_table(table)]
     head = "| rule | cause | role | advice | what it proves | fix |"
     return "\n".join([f"## {title}", "", head, "|---|---|---|---|---|---|", *rows])
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 import yaml
@@ -69,11 +70,20 @@ class FailureRule:
 @cache
 def load_rules() -> Mapping[str, FailureRule]:
     """All rules by id, in the order of the tables."""
+    return {entry["id"]: _rule(entry) for table in rule_tables() for entry in read_table(table)}
+
+
+def rule_tables() -> list[Traversable]:
+    """The files of the tables, in alphabetical order."""
     folder = files("windlass.diagnose") / "rules"
-    tables = sorted((each for each in folder.iterdir() if each.name.endswith(".yaml")), key=lambda each: each.name)
+    return sorted((each for each in folder.iterdir() if each.name.endswith(".yaml")), key=lambda each: each.name)
+
+
+def read_table(table: Traversable) -> list[dict[str, Any]]:
+    """The rules of a table as it has them."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    entries = [entry for table in tables for entry in yaml.load(table.read_bytes(), loader)]  # noqa: S506 - a safe loader
-    return {entry["id"]: _rule(entry) for entry in entries}
+    entries: list[dict[str, Any]] = yaml.load(table.read_bytes(), loader)  # noqa: S506 - a safe loader
+    return entries
 
 
 @cache
