@@ -21,7 +21,7 @@ _WEAKER = {
 _ENDED_WELL = frozenset({"job-completed", "program-completed", "training-completed"})
 """Hints that state a good end: of the job, or of the program of one log."""
 _HANGS = "log-says-it-hangs"
-_BARE_END = "exit-status"
+BARE_END = "exit-status"
 """Rule of an exit code without a message."""
 _GENERIC = frozenset({"python-exception", "python-runtime-error", "nccl-socket-warning"})
 """Rules that take every exception, or every warning of one source file. On a line that another rule knows they prove
@@ -87,7 +87,7 @@ def find_candidates(
             or not rule.requires <= present
             or rule.absent & present
             or (rule.at_end and not (is_stopped and any(is_last_line(id, log) for log in logs)))
-            or (id == _BARE_END and has_reasons)
+            or (id == BARE_END and has_reasons)
         ):
             continue
         if kept := _in_order(_complete_sets(rule, proofs)):
@@ -104,7 +104,7 @@ def find_candidates(
 
 def _have_reasons(facts: Sequence[Fact]) -> bool:
     """Whether every rank whose exit code is reported says itself that another rank was missing or gone."""
-    ended = {fact.rank for fact in facts if fact.rule == _BARE_END and fact.rank is not None}
+    ended = {fact.rank for fact in facts if fact.rule == BARE_END and fact.rank is not None}
     reporters = {fact.rank for fact in facts if fact.rule in TIMEOUTS | LOST_PEERS and fact.rank is not None}
     return bool(ended) and ended <= reporters
 

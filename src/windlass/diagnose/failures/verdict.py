@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from windlass.diagnose.diagnosis import Advice, Certainty, EvidenceLine, OtherCause, RootCause
 from windlass.diagnose.failures.candidate_order import beaten_rules, causes_of
-from windlass.diagnose.failures.candidates import CauseCandidate, weaken
+from windlass.diagnose.failures.candidates import BARE_END, CauseCandidate, weaken
 from windlass.diagnose.failures.evidence import Fact
 from windlass.diagnose.failures.failure_rules import RuleRole, xid_actions
 from windlass.diagnose.failures.line_prefix import read_prefixes
@@ -19,8 +19,7 @@ from windlass.jobs.secret_masks import mask_secrets
 
 _MOST_EVIDENCE = 6
 _LONGEST_LINE = 400
-_BARE_END = "exit-status"
-_END_ONLY = frozenset({_BARE_END, "repeated-end"})
+_END_ONLY = frozenset({BARE_END, "repeated-end"})
 """Rules that tell how a process ended, and not why: no other causes beside a certain one."""
 _XID_ADVICE = {
     "ignore": Advice.RETRY,
@@ -125,7 +124,7 @@ def _alternatives(
     beaten = beaten_rules(ranked)
     others = [each for each in causes_of(ranked[1:]).values() if each.rule.cause != best.rule.cause]
     kept = [each for each in others if each.rule.role is RuleRole.ROOT and each.rule.id not in beaten]
-    kept = [each for each in kept if each.rule.id != _BARE_END or _is_unexplained(each, ranked)]
+    kept = [each for each in kept if each.rule.id != BARE_END or _is_unexplained(each, ranked)]
     if best.certainty is Certainty.CERTAIN:
         kept = [each for each in kept if each.rule.id not in _END_ONLY]
     found = [
@@ -143,7 +142,7 @@ def _alternatives(
 
 def _is_unexplained(end: CauseCandidate, ranked: Sequence[CauseCandidate]) -> bool:
     """Whether an exit code is that of a rank about which no message tells anything else."""
-    messages = [each for each in ranked if each.rule.id not in {_BARE_END, *end.rule.beats}]
+    messages = [each for each in ranked if each.rule.id not in {BARE_END, *end.rule.beats}]
     told = {fact.rank for each in messages for fact in each.facts}
     return None not in told and any(fact.rank is not None and fact.rank not in told for fact in end.facts)
 

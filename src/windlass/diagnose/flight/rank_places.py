@@ -31,7 +31,7 @@ def find_places(dumps: Iterable[FlightDump], stacks: Mapping[int, RankStack]) ->
 
 
 def _place_of_stack(stack: RankStack) -> RankPlace:
-    return RankPlace(str(stack.place or stack.frames[0]), stack.written_ns // _NS_PER_MS)
+    return RankPlace(stack.shown_place, stack.written_ns // _NS_PER_MS)
 
 
 def _describe(entry: FlightEntry) -> str:

@@ -95,6 +95,11 @@ class RankStack:
     written_ns: int = 0
     """Modification time of the file, in nanoseconds since the epoch; 0 if unknown."""
 
+    @property
+    def shown_place(self) -> str:
+        """The place in the program, or else the innermost frame, of a stack with frames."""
+        return str(self.place or self.frames[0])
+
 
 @dataclass(frozen=True, slots=True)
 class FlightDump:

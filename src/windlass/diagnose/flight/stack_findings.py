@@ -30,7 +30,7 @@ def find_in_stack(rank: int, stack: RankStack, time_ns: int) -> HangFinding | No
     kind = next((kind for kind, paths in _KINDS.items() if _is_in(stack, paths)), None)
     if kind is None:
         return None
-    values = {"place": _place_of(stack)}
+    values = {"place": stack.shown_place}
     text = f"stacks: rank {rank} is in {kind} code, called at {values['place']}"
     return HangFinding(_RULES[kind], text, values, (rank,), (), stack.source, time_ns)
 
@@ -44,7 +44,7 @@ def find_outside_collective(stacks: Mapping[int, RankStack]) -> HangFinding | No
     stack, waiting = stacks[outside[0]], tuple(sorted(inside))
     values = {
         "missing": describe_ranks(outside),
-        "place": _place_of(stack),
+        "place": stack.shown_place,
         "op": inside[waiting[0]].function,
         "waiting": describe_ranks(waiting),
     }
@@ -58,10 +58,6 @@ def find_outside_collective(stacks: Mapping[int, RankStack]) -> HangFinding | No
 def _collective_of(stack: RankStack) -> SourceFrame | None:
     """Returns the frame of the collective in which a rank waits."""
     return next((frame for frame in stack.frames[:_MAX_INNER_FRAMES] if _IN_COLLECTIVE in frame.file), None)
-
-
-def _place_of(stack: RankStack) -> str:
-    return str(stack.place or stack.frames[0])
 
 
 def _is_in(stack: RankStack, paths: tuple[str, ...]) -> bool:
