@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 LAUNCHER = re.compile(r"(?:^|[\s;&|(/\"'])(?:torchrun|torch\.distributed\.(?:run|launch))(?=\s)")
+INTERFACE_VARIABLES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
+"""Variables that name the interface between the nodes."""
 LOOPBACK = ("lo", "=lo")
-"""Values of NCCL_SOCKET_IFNAME that name the loopback interface."""
+"""Values of these variables that name the loopback interface."""
 _PROGRAM = re.compile(r"\s(?:-m\s|\S+\.(?:py|sh)\b)")
 """The start of the program that torchrun starts, whose options are its own."""
 _FLAGS = re.compile(r"--(?:standalone|no[-_]python|run[-_]path|use[-_]env)")

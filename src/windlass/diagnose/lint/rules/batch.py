@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from windlass.diagnose.lint.batch_script import LintedScript
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
 from windlass.diagnose.lint.rendezvous_options import (
+    INTERFACE_VARIABLES,
     LAUNCHER,
     LOOPBACK,
     has_address,
@@ -439,7 +440,7 @@ def _is_component(script: LintedScript) -> bool:
 )
 def sbatch_socket_interface_local(script: LintedScript) -> Iterator[Hit]:
     """The loopback interface does not reach other nodes: the ranks cannot connect."""
-    for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") if _nodes(script) > 1 else ():
+    for name in INTERFACE_VARIABLES if _nodes(script) > 1 else ():
         value = script.env[name]["value"] if name in script.env else None
         if value and value.text in LOOPBACK:
             yield value.hit_value(f"{name}={value.text} on {_nodes(script)} nodes")

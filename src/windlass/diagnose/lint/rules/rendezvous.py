@@ -11,6 +11,7 @@ from windlass.diagnose.lint.documents import Document, Documents
 from windlass.diagnose.lint.findings import Hit, RuleSeverity
 from windlass.diagnose.lint.pod_templates import LOCAL_HOSTS, Container, PodTemplate
 from windlass.diagnose.lint.rendezvous_options import (
+    INTERFACE_VARIABLES,
     LAUNCHER,
     LOOPBACK,
     has_address,
@@ -26,8 +27,7 @@ _NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 _JOB = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
 _ADDRESS_OPTION = re.compile(r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ](\S+)")
 _REMOTE_ADDRESS = re.compile(r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ][\"']?(?!localhost|127\.)")
-_INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
-_LOCAL_INTERFACE = re.compile(rf"\b({'|'.join(_INTERFACES)})=[\"']?(=?lo)[\"']?(?=[\s;&|]|$)")
+_LOCAL_INTERFACE = re.compile(rf"\b({'|'.join(INTERFACE_VARIABLES)})=[\"']?(=?lo)[\"']?(?=[\s;&|]|$)")
 _OWN_RENDEZVOUS = frozenset({"Job", "JobSet", "StatefulSet", "LeaderWorkerSet"})
 """Kinds whose operators set no variables of the rendezvous."""
 _RANKS = ("RANK", "NODE_RANK", "GROUP_RANK", "PET_NODE_RANK")
@@ -267,7 +267,7 @@ def socket_interface_local(document: Document) -> Iterator[Hit]:
     meeting = [each for each in containers if _connected_pods(each) > 1]
     environments = [each.env for each in (*meeting, *(document.environments if document.replicas > 1 else ()))]
     for env in environments:
-        for name in _INTERFACES:
+        for name in INTERFACE_VARIABLES:
             value = env[name]["value"] if name in env else None
             if value and value.text in LOOPBACK:
                 yield value.hit_value(f"{name}={value.text} in a job of several pods")
