@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from windlass.diagnose.lint.documents import Document
@@ -35,8 +35,9 @@ def _volumes(pod: PodTemplate) -> dict[str, Value]:
 @rule(RuleSeverity.ERROR, Subject.POD, fix="Add the volume to the pod, or correct the name.", source=_VOLUMES)
 def volume_mount_unknown(pod: PodTemplate) -> Iterator[Hit]:
     """A mount names a volume of its pod; the API server refuses the pod."""
-    meant = _meant_volumes(pod)
-    for name in _unknown_mounts(pod):
+    unknown = _unknown_mounts(pod)
+    meant = _meant_volumes(pod, unknown)
+    for name in unknown:
         message, right = f"the pod has no volume {name.text[:60]!r}", meant.get(name.text)
         if right:
             yield name.hit_value(f"{message}; did you mean {right[:60]!r}?", right, fix=f"Write {right[:60]}.")
@@ -51,13 +52,13 @@ def _unknown_mounts(pod: PodTemplate) -> list[Value]:
     return [each for each in mounts if each.text not in volumes and "$" not in each.text and not pod.is_patch]
 
 
-def _meant_volumes(pod: PodTemplate) -> dict[str, str]:
+def _meant_volumes(pod: PodTemplate, unknown: Sequence[Value]) -> dict[str, str]:
     """Unknown name of a mount → the volume that it misspells: one that nothing mounts, and the only close one."""
-    volumes, unknown = list(_volumes(pod)), {each.text for each in _unknown_mounts(pod)}
-    if len(volumes) > _MAX_COMPARED or len(unknown) > _MAX_COMPARED:
+    volumes, names = list(_volumes(pod)), {each.text for each in unknown}
+    if not names or max(len(volumes), len(names)) > _MAX_COMPARED:
         return {}
     used = _used_volumes(pod)
-    near = {name: close_name(name, volumes) for name in unknown}
+    near = {name: close_name(name, volumes) for name in names}
     return {name: right for name, right in near.items() if right and right not in used}
 
 
@@ -92,7 +93,7 @@ def mount_path_twice(container: Container) -> Iterator[Hit]:
 @rule(RuleSeverity.WARNING, Subject.POD, fix="Mount the volume, or remove it.", source=_VOLUMES)
 def volume_unused(pod: PodTemplate) -> Iterator[Hit]:
     """No container mounts the volume, so its content is missing where the program looks for it."""
-    used = _used_volumes(pod) | set(_meant_volumes(pod).values())
+    used = _used_volumes(pod) | set(_meant_volumes(pod, _unknown_mounts(pod)).values())
     if not used or pod.is_patch or any(not container.value["image"] for container in pod.containers):
         return  # nothing is mounted: the operator mounts it
     for volume in pod.spec["volumes"].items:
