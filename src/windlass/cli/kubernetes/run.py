@@ -6,16 +6,25 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_follower import JobFollower
+from windlass.cli.job_submission import current_folder
 from windlass.cli.kubernetes.client import ClusterClient
 from windlass.cli.kubernetes.pod_logs import PodLogs
-from windlass.cli.kubernetes.submission import SubmitObjects, SubmitRequest, build_objects
+from windlass.cli.kubernetes.submission import (
+    SubmitObjects,
+    SubmitRequest,
+    build_objects,
+    objects_of_jobs,
+    ship_code,
+)
 from windlass.cli.kubernetes.submit_warnings import check_prospects, missing_object_warnings
 from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.screen import Screen
+from windlass.jobs.description.submission import Submission
 from windlass.server.errors import ApiError
 
 
@@ -75,6 +84,15 @@ def submit_to_cluster(context: str, namespace: str, request: SubmitRequest) -> t
     return _submit(cluster, prepare_objects(cluster, request, namespace))
 
 
+def submit_read_jobs(context: str, namespace: str, jobs: Sequence[Submission]) -> tuple[list[str], int]:
+    """Creates jobs that another file describes, with the current folder as theirs. Returns as `submit_to_cluster`."""
+    cluster = ClusterClient.at(context, namespace)
+    with_images, code = ship_code(jobs, "", Path(current_folder()))
+    objects = objects_of_jobs(with_images, code, cluster.finder)
+    _print_remarks(cluster, objects)
+    return _submit(cluster, objects)
+
+
 def _submit(cluster: ClusterClient, objects: SubmitObjects) -> tuple[list[str], int]:
     """Creates the objects and warns of jobs that can never run. Returns the jobs' ids and the exit code."""
     ids = cluster.submit(objects.manifests)
@@ -97,11 +115,15 @@ def prepare_objects(cluster: ClusterClient, request: SubmitRequest, namespace: s
                 f"the manifest of {metadata['name']} names the namespace {metadata['namespace']}, the command line "
                 f"names {namespace}\nremove one of them"
             )
+    _print_remarks(cluster, objects)
+    return objects
+
+
+def _print_remarks(cluster: ClusterClient, objects: SubmitObjects) -> None:
     for note in objects.notes:
         print(f"windlass: {note}", file=sys.stderr)
     for text in (*objects.warnings, *missing_object_warnings(cluster, objects.manifests)):
         print(f"warning: {text}", file=sys.stderr)
-    return objects
 
 
 def target_option(context: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,21 +63,17 @@ def _submit(job: ImportedJob, script: str, context: str | None, namespace: str, 
     from windlass.jobs.description.job_file import loads  # noqa: PLC0415 - loads the YAML parser
     from windlass.jobs.slurm.job_text import job_text  # noqa: PLC0415
 
-    text = job_text(job, script)
+    submissions = loads(
+        job_text(job, script), source=f"job of {script}", base=current_folder(), user=current_user()
+    )
     if context is None:
         from windlass.server.discovery import find_daemon  # noqa: PLC0415
 
-        submissions = loads(text, source=f"job of {script}", base=current_folder(), user=current_user())
         return find_daemon(state_folder(state)).submit(for_this_machine(submissions), **submission_context())[0]
-    from windlass.cli.kubernetes.run import submit_to_cluster  # noqa: PLC0415 - loads a cluster's libraries
-    from windlass.cli.kubernetes.submission import SubmitRequest  # noqa: PLC0415
-    from windlass.jobs.description.options import RunOptions  # noqa: PLC0415
+    from windlass.cli.kubernetes.run import submit_read_jobs  # noqa: PLC0415 - loads a cluster's libraries
 
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        request = SubmitRequest(RunOptions(), [], file.name, "", None, lint=False)
-        return submit_to_cluster(context, namespace, request)[0][0]
+    ids, _ = submit_read_jobs(context, namespace, submissions)
+    return ids[0]
 
 
 def scancel(
