@@ -8,6 +8,7 @@ from types import MappingProxyType
 from windlass.cli.errors import UsageError
 from windlass.cli.slurm.field_values import job_state, node_list, run_time, slurm_duration, slurm_time
 from windlass.cli.slurm.format_text import Row
+from windlass.jobs.syntax.durations import clock_parts
 from windlass.jobs.syntax.names import did_you_mean
 
 DEFAULT_FIELDS = "JobID,JobName,Partition,User,AllocCPUS,State,ExitCode"
@@ -21,10 +22,9 @@ def _exit_code(row: Row) -> str:
 
 def _elapsed(row: Row) -> str:
     """Elapsed time with hours: "00:01:04"."""
-    written = slurm_duration(run_time(row, row["finished_at"] or 0))
-    days, dash, clock = written.rpartition("-")
-    parts = [f"{int(part):02}" for part in clock.split(":")]
-    return f"{days}{dash}{':'.join(['00', *parts][-3:])}"
+    days, hours, minutes, seconds = clock_parts(max(0, run_time(row, row["finished_at"] or 0)) // 1000)
+    clock = f"{hours:02}:{minutes:02}:{seconds:02}"
+    return f"{days}-{clock}" if days else clock
 
 
 FIELDS: MappingProxyType[str, tuple[str, int, Callable[[Row], str]]] = MappingProxyType(

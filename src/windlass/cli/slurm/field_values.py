@@ -8,6 +8,7 @@ from typing import Any
 
 from windlass.cli.terminal.formatting import state_name
 from windlass.jobs.slurm.hostlist import compress_hosts
+from windlass.jobs.syntax.durations import clock_parts
 
 NONE = "N/A"
 LETTERS = {
@@ -34,9 +35,7 @@ def slurm_duration(ms: int | None, absent: str = NONE) -> str:
     """A duration: "1-02:03:04", "2:03:04" or "3:04"."""
     if ms is None:
         return absent
-    minutes, seconds = divmod(max(0, ms) // 1000, 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
+    days, hours, minutes, seconds = clock_parts(max(0, ms) // 1000)
     if days:
         return f"{days}-{hours:02}:{minutes:02}:{seconds:02}"
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

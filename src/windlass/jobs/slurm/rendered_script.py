@@ -25,6 +25,7 @@ from windlass.jobs.slurm.rank_variables import (
 )
 from windlass.jobs.slurm.unsaid_fields import DEFAULT_GRACE, unsaid_fields
 from windlass.jobs.syntax.array_indexes import format_array
+from windlass.jobs.syntax.durations import clock_parts
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _AGENT = ("-m", "windlass.agent")
@@ -114,9 +115,7 @@ def _times(job: Job) -> Iterator[str]:
 
 
 def _slurm_time(ms: int) -> str:
-    minutes, seconds = divmod(-(-ms // 1000), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
+    days, hours, minutes, seconds = clock_parts(-(-ms // 1000))
     return f"{days}-{hours:02}:{minutes:02}:{seconds:02}"
 
 

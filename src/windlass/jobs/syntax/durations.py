@@ -47,6 +47,13 @@ def _slurm(text: str) -> int:
     return ((int(days or 0) * 24 + hours) * 3600 + minutes * 60 + seconds) * 1000
 
 
+def clock_parts(seconds: int) -> tuple[int, int, int, int]:
+    """Days, hours, minutes and seconds of a duration, as `SLURM` writes them."""
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return *divmod(hours, 24), minutes, seconds
+
+
 def format_duration(ms: int) -> str:
     """The shortest way to write it exactly: "1h30m". Inverse of `parse_duration`."""
     written = ""
