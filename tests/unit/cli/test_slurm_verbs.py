@@ -1,6 +1,7 @@
 """`squeue`, `sinfo`, `sacct`, `sbatch` and `scancel`: options, formats and exit codes."""
 
 import json
+import time
 
 import pytest
 
@@ -117,6 +118,13 @@ def test_sacct_lists_ended_jobs(listed, windlass):
         "JobID|State|ExitCode|Elapsed\ndigits-3|FAILED|3:0|00:01:04\n"
     )
     assert windlass("sacct", "-n", "-j", "3", "-o", "jobid%8,exitcode").out == "digits-3      3:0\n"
+
+
+def test_the_elapsed_time_of_a_running_job_grows(listed, windlass, monkeypatch):
+    [running] = [job for job in listed.says["/v1/jobs"]["jobs"] if job["phase"] == "Running"]
+    monkeypatch.setattr(time, "time", lambda: running["running_since"] / 1000 + 93_784)
+    assert windlass("sacct", "-n", "-P", "-s", "R", "-o", "JobID,Elapsed").out == "digits-1|1-02:03:04\n"
+    assert windlass("squeue", "-h", "-t", "R", "-o", "%i %M").out == "digits-1 1-02:03:04\n"
 
 
 def test_scancel_by_number_and_by_filter(listed, windlass):

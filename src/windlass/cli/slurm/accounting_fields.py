@@ -22,7 +22,7 @@ def _exit_code(row: Row) -> str:
 
 def _elapsed(row: Row) -> str:
     """Elapsed time with hours: "00:01:04"."""
-    days, hours, minutes, seconds = clock_parts(max(0, run_time(row, row["finished_at"] or 0)) // 1000)
+    days, hours, minutes, seconds = clock_parts(max(0, run_time(row)) // 1000)
     clock = f"{hours:02}:{minutes:02}:{seconds:02}"
     return f"{days}-{clock}" if days else clock
 

@@ -57,7 +57,7 @@ def node_list(names: Sequence[str]) -> str:
     return compress_hosts(sorted(names, key=lambda name: (len(name), name)))
 
 
-def run_time(row: Mapping[str, Any], now: int) -> int:
-    """Time for which a job has run, in milliseconds."""
+def run_time(row: Mapping[str, Any]) -> int:
+    """Time for which a job has run until now or its end, in milliseconds."""
     since = row["running_since"]
-    return int(row["run_time"] or 0) + (now - since if since and not row["finished_at"] else 0)
+    return int(row["run_time"] or 0) + (int(time.time() * 1000) - since if since and not row["finished_at"] else 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from types import MappingProxyType
 from typing import Any
 
@@ -23,10 +22,6 @@ LONG_FORMAT = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
 START_FORMAT = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %R"
 
 
-def _now() -> int:
-    return int(time.time() * 1000)
-
-
 def _nodes_or_reason(row: Row) -> str:
     return node_list(row["nodes"]) if row["nodes"] else f"({row['reason']})"
 
@@ -34,7 +29,7 @@ def _nodes_or_reason(row: Row) -> str:
 def _time_left(row: Row) -> str:
     if row["walltime"] is None:
         return "UNLIMITED"
-    return slurm_duration(row["walltime"] - run_time(row, _now()))
+    return slurm_duration(row["walltime"] - run_time(row))
 
 
 def _gpus(row: Row) -> str:
@@ -62,7 +57,7 @@ FIELDS = MappingProxyType(
         "u": SlurmField("USER", lambda row: str(row["user"])),
         "t": SlurmField("ST", lambda row: LETTERS[job_state(row)]),
         "T": SlurmField("STATE", job_state),
-        "M": SlurmField("TIME", lambda row: slurm_duration(run_time(row, _now()))),
+        "M": SlurmField("TIME", lambda row: slurm_duration(run_time(row))),
         "l": SlurmField("TIME_LIMIT", lambda row: slurm_duration(row["walltime"], "UNLIMITED")),
         "L": SlurmField("TIME_LEFT", _time_left),
         "D": SlurmField("NODES", lambda row: str(len(row["nodes"]) or row["replicas"])),
