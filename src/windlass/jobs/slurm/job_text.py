@@ -50,7 +50,5 @@ def _word(word: str) -> str:
 
 
 def _indented(text: str, indent: str) -> str:
-    lines = text.split("\n")
-    tail = "" if text.endswith("\n") else "\n"
-    lines = lines[:-1] if text.endswith("\n") else lines
-    return "\n".join(f"{indent}{line}" if line else line for line in lines) + "\n" + tail[:0]
+    lines = text.removesuffix("\n").split("\n")
+    return "".join(f"{indent}{line}\n" if line else "\n" for line in lines)
