@@ -55,11 +55,11 @@ class GangSize:
 def read_size(options: Options) -> tuple[GangSize, list[Loss]]:
     """The size that options request, and what is lost of them. Raises OptionValueError."""
     losses: list[Loss] = []
-    least, nodes = _value(options, "--nodes", parse_range) or (0, 0)
+    least, nodes = option_value(options, "--nodes", parse_range) or (0, 0)
     tasks, spread = _tasks(options, nodes, losses)
     nodes = nodes or spread
     gpus = _gpus(options, nodes, tasks, losses)
-    if by_gpu := _value(options, "--ntasks-per-gpu", parse_count):
+    if by_gpu := option_value(options, "--ntasks-per-gpu", parse_count):
         tasks = by_gpu * max(1, gpus.number)
     cpus = _cpus(options, tasks, gpus.number)
     return GangSize(
@@ -67,7 +67,8 @@ def read_size(options: Options) -> tuple[GangSize, list[Loss]]:
     ), losses
 
 
-def _value(options: Options, name: str, parse: Callable[[str], T]) -> T | None:
+def option_value(options: Options, name: str, parse: Callable[[str], T]) -> T | None:
+    """The value of an option; None without the option. Raises OptionValueError."""
     option = options.get(name)
     if option is None:
         return None
@@ -79,7 +80,10 @@ def _value(options: Options, name: str, parse: Callable[[str], T]) -> T | None:
 
 def _tasks(options: Options, nodes: int, losses: list[Loss]) -> tuple[int, int]:
     """Tasks on each node, and the number of nodes where no option states it."""
-    each, total = _value(options, "--ntasks-per-node", parse_count), _value(options, "--ntasks", parse_count)
+    each, total = (
+        option_value(options, "--ntasks-per-node", parse_count),
+        option_value(options, "--ntasks", parse_count),
+    )
     if total is None:
         return each or 1, nodes or 1
     place = options["--ntasks"].place
@@ -102,15 +106,15 @@ def _tasks(options: Options, nodes: int, losses: list[Loss]) -> tuple[int, int]:
 
 def _gpus(options: Options, nodes: int, tasks: int, losses: list[Loss]) -> GpuCount:
     """GPUs of each node, by the first option that has some."""
-    found = _value(options, "--gpus-per-node", parse_gpus) or _gres(options, losses)
+    found = option_value(options, "--gpus-per-node", parse_gpus) or _gres(options, losses)
     if found:
         return found
-    if each := _value(options, "--gpus-per-task", parse_gpus):
+    if each := option_value(options, "--gpus-per-task", parse_gpus):
         option = options["--gpus-per-task"]
         if tasks > 1:
             losses.append(Loss(option.place, option.name, "each rank sees all GPUs of its node, and takes LOCAL_RANK"))
         return GpuCount(each.number * tasks, each.type)
-    if total := _value(options, "--gpus", parse_gpus):
+    if total := option_value(options, "--gpus", parse_gpus):
         each_node = -(-total.number // nodes)
         if each_node * nodes != total.number:
             option = options["--gpus"]
@@ -146,23 +150,23 @@ def _gres(options: Options, losses: list[Loss]) -> GpuCount | None:
 
 def _cpus(options: Options, tasks: int, gpus: int) -> int | None:
     """CPUs of each node, one for each of several tasks; None where only GPUs are requested."""
-    if each := _value(options, "--cpus-per-task", parse_count):
+    if each := option_value(options, "--cpus-per-task", parse_count):
         return each * tasks
-    if each := _value(options, "--cpus-per-gpu", parse_count):
+    if each := option_value(options, "--cpus-per-gpu", parse_count):
         return each * max(1, gpus)
-    least = _value(options, "--mincpus", parse_count) or 0
+    least = option_value(options, "--mincpus", parse_count) or 0
     return max(least, tasks) if least or tasks > 1 or not gpus else None
 
 
 def _memory(options: Options, tasks: int, cpus: int | None, gpus: int, losses: list[Loss]) -> int | None:
     """Memory of each node."""
-    if (amount := _value(options, "--mem", parse_memory)) is not None:
+    if (amount := option_value(options, "--mem", parse_memory)) is not None:
         if not amount and "--exclusive" not in options:
             losses.append(Loss(options["--mem"].place, "--mem=0", "no memory is reserved; write mem, or whole_node"))
         return amount or None
-    if each := _value(options, "--mem-per-cpu", parse_memory):
+    if each := option_value(options, "--mem-per-cpu", parse_memory):
         return each * (cpus or tasks)
-    if each := _value(options, "--mem-per-gpu", parse_memory):
+    if each := option_value(options, "--mem-per-gpu", parse_memory):
         return each * max(1, gpus)
     return None
 

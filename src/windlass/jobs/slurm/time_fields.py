@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from windlass.jobs.slurm.gang_size import Options, OptionValueError
+from windlass.jobs.slurm.gang_size import Options, OptionValueError, option_value
 from windlass.jobs.slurm.option_values import parse_time_limit
 from windlass.jobs.slurm.outcomes import Loss, Outcome, Setting
 from windlass.jobs.syntax.durations import format_duration
@@ -19,7 +19,7 @@ _DEFAULT_S = 60
 
 def read_times(options: Options) -> Iterator[Outcome]:
     """Walltime and grace: a signal N seconds before the end is SIGTERM at the walltime, with a grace of N seconds."""
-    limit = _limit(options)
+    limit = option_value(options, "--time", parse_time_limit)
     early, losses = _signal(options)
     yield from losses
     if early and limit is None:
@@ -31,16 +31,6 @@ def read_times(options: Options) -> Iterator[Outcome]:
         yield Setting("time", format_duration(limit))
     if early:
         yield Setting("grace", format_duration(early))
-
-
-def _limit(options: Options) -> int | None:
-    option = options.get("--time")
-    if option is None:
-        return None
-    try:
-        return parse_time_limit(option.value)
-    except ValueError as error:
-        raise OptionValueError(option, str(error)) from None
 
 
 def _signal(options: Options) -> tuple[int, list[Loss]]:
