@@ -32,36 +32,7 @@ _MODULES = {
     "client.records": ("JobExplanation", "JobInfo", "NodeInfo", "OutputLine", "QueueInfo"),
 }
 """Names of the Python API, by the module that defines them."""
-__all__ = [
-    "AsyncClient",
-    "AsyncJob",
-    "BoundCall",
-    "Client",
-    "InternalError",
-    "InvalidRequestError",
-    "Job",
-    "JobExplanation",
-    "JobFailedError",
-    "JobFunction",
-    "JobInfo",
-    "JobRefusedError",
-    "MissingExtraError",
-    "NoDaemonError",
-    "NoSuchJobError",
-    "NodeInfo",
-    "NotAllowedError",
-    "OutputLine",
-    "QueueInfo",
-    "ResultError",
-    "StateFolderError",
-    "TargetUnreachableError",
-    "WaitTimeoutError",
-    "WindlassError",
-    "WindlassWarning",
-    "WrongStateError",
-    "__version__",
-    "job",
-]
+__all__ = [name for names in (("__version__",), *_MODULES.values()) for name in names]
 
 
 def __getattr__(name: str) -> object:
