@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -55,7 +55,7 @@ class JobOutput:
     """A position in the output of a job or of the members of an array."""
 
     def __init__(
-        self, job: str, sources: Sequence[_Source], stored: Sequence[OutputLine] = (), *, follow: bool
+        self, job: str, sources: Sequence[_Source], stored: Sequence[LogLine] = (), *, follow: bool
     ) -> None:
         self.job = job
         self._sources, self._stored, self._follow = sources, list(stored), follow
@@ -81,7 +81,7 @@ class JobOutput:
         stored, self._stored = self._stored, []
         self.unread = next((each.unread for each in self._sources if each.unread), "")
         self.has_ended = is_last and not self.unread
-        return [*stored, *map(_output_line, new)]
+        return [*map(_output_line, (*stored, *new))]
 
     def close(self) -> None:
         """Closes the files and streams."""
@@ -129,22 +129,20 @@ def _log_tail(connection: TargetConnection, job: JobInfo, selection: OutputSelec
 
 
 def _of_cluster(cluster: ClusterClient, job: str, selection: OutputSelection) -> JobOutput:
-    from windlass.cli.kubernetes.job_logs import LogSelection, open_pod_logs, stored_log_ends  # noqa: PLC0415 - as above
+    from windlass.cli.kubernetes.job_logs import (  # noqa: PLC0415 - as above
+        LogSelection,
+        open_pod_logs,
+        stored_lines,
+        stored_log_ends,
+    )
 
     chosen = LogSelection(lambda _: True, selection.ranks, selection.attempt, follow=selection.follow)
     jobs = cluster.finder.find(job)
-    stored = [
-        line for job_id, log in stored_log_ends(cluster, job, jobs, chosen) for line in _stored_lines(job_id, log)
-    ]
+    stored = [line for job_id, log in stored_log_ends(cluster, job, jobs, chosen) for line in stored_lines(job_id, log)]
     if not jobs and not stored:
         raise cluster.finder.unknown_error(job)
     sources: list[PodLogs] = [open_pod_logs(cluster, each, chosen) for each in jobs]
     return JobOutput(job, sources, stored, follow=selection.follow and bool(jobs))
-
-
-def _stored_lines(job_id: str, log: dict[str, object]) -> Iterator[OutputLine]:
-    for text in str(log["text"]).splitlines():
-        yield OutputLine(job_id, int(str(log["generation"])), int(str(log["rank"])), "out", 0, text)
 
 
 def _output_line(line: LogLine) -> OutputLine:

@@ -55,14 +55,17 @@ def show_logs(context: str, namespace: str, name: str, selection: LogSelection, 
     stored = list(stored_log_ends(cluster, name, jobs, selection))
     if not jobs and not stored:
         raise cluster.finder.unknown_error(name)
-    stored_lines = [line for job_id, log in stored for line in _lines_of(job_id, log, screen)]
+    for _, log in stored:
+        if log["missing"]:
+            screen.say(f"rank {log['rank']} of attempt {log['generation']}: {log['missing']}")
+    lines_of_stored = [line for job_id, log in stored for line in stored_lines(job_id, log)]
     # 2. Existing pods have their logs.
     sources = [open_pod_logs(cluster, job, selection) for job in jobs]
     past = [line for each in sources for line in (each.poll() if selection.follow else each.finish())]
     printer.add_nodes({(log["generation"], log["rank"]): log["node"] for _, log in stored})
     for each in sources:
         printer.add_nodes(each.nodes)
-    lines = [line for line in (*stored_lines, *past) if selection.matches(line)]
+    lines = [line for line in (*lines_of_stored, *past) if selection.matches(line)]
     printed = printer.print_lines(lines if selection.tail is None else deque(lines, selection.tail))
     # 3. New output.
     if selection.follow and jobs:
@@ -113,10 +116,8 @@ def _is_selected(key: tuple[int, int], ranks: Collection[int] | None, attempts: 
     return (ranks is None or rank in ranks) and (attempts is None or generation in attempts)
 
 
-def _lines_of(job_id: str, log: Mapping[str, Any], screen: Screen) -> Iterator[LogLine]:
+def stored_lines(job_id: str, log: Mapping[str, Any]) -> Iterator[LogLine]:
     """Yields the lines of a stored log. Their times are not stored."""
-    if log["missing"]:
-        screen.say(f"rank {log['rank']} of attempt {log['generation']}: {log['missing']}")
     file = LogFile(job_id, log["generation"], log["rank"], "out", Path(log["pod"]))
     for text in log["text"].splitlines():
         yield LogLine(file, 0, text)
