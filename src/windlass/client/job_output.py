@@ -54,9 +54,7 @@ class _Source(Protocol):
 class JobOutput:
     """A position in the output of a job or of the members of an array."""
 
-    def __init__(
-        self, job: str, sources: Sequence[_Source], stored: Sequence[LogLine] = (), *, follow: bool
-    ) -> None:
+    def __init__(self, job: str, sources: Sequence[_Source], stored: Sequence[LogLine] = (), *, follow: bool) -> None:
         self.job = job
         self._sources, self._stored, self._follow = sources, list(stored), follow
         self._looked_at = 0.0

@@ -63,9 +63,7 @@ def _submit(job: ImportedJob, script: str, context: str | None, namespace: str, 
     from windlass.jobs.description.job_file import loads  # noqa: PLC0415 - loads the YAML parser
     from windlass.jobs.slurm.job_text import job_text  # noqa: PLC0415
 
-    submissions = loads(
-        job_text(job, script), source=f"job of {script}", base=current_folder(), user=current_user()
-    )
+    submissions = loads(job_text(job, script), source=f"job of {script}", base=current_folder(), user=current_user())
     if context is None:
         from windlass.server.discovery import find_daemon  # noqa: PLC0415
 
