@@ -97,21 +97,6 @@ def test_the_folder_is_shipped_under_the_default_image_and_is_owned_by_the_job(c
     assert code["metadata"]["name"] in json.dumps(job["spec"]["pod"])
 
 
-def test_sbatch_ships_the_current_folder(cluster, submit, windlass, tmp_path):
-    (tmp_path / "config/windlass").mkdir(parents=True)
-    (tmp_path / "config/windlass/config.yaml").write_text("image: example.com/base:1\n")
-    Path("train.py").write_text("print('hello')\n")
-    Path("job.sbatch").write_text("#!/bin/bash\n#SBATCH --nodes=2\nsrun python train.py\n")
-
-    ran = windlass("sbatch", "--parsable", *ON, "job.sbatch")
-
-    job, code = only(cluster), only(cluster, "ConfigMap")
-    assert (ran.code, ran.out) == (0, f"team/{job['metadata']['name']}\n")
-    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(code["binaryData"]["code.tar.gz"]))) as archive:
-        assert archive.getnames() == ["job.sbatch", "train.py"]
-    assert ran.err.startswith("windlass: shipping the code: 2 files, ")
-
-
 def test_equal_code_is_stored_once(cluster, submit):
     Path("train.py").write_text("print('hello')\n")
 
