@@ -9,8 +9,8 @@ from windlass.core.model.job import Job, Launcher, Match, RestartPolicy, Role
 from windlass.core.model.resources import CPU, GPU, MEMORY
 from windlass.jobs.description.job_file import loads
 from windlass.jobs.description.submission import Submission
+from windlass.jobs.imports.job_text import job_text
 from windlass.jobs.slurm.imported_job import import_script
-from windlass.jobs.slurm.job_text import job_text
 from windlass.jobs.slurm.rendered_script import render_script
 from windlass.jobs.syntax.text import Text
 

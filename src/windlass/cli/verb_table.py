@@ -30,7 +30,7 @@ VERBS = MappingProxyType(
         "replay": ("snapshots", "Compute the plan for a snapshot, with reasons"),
         "explain": ("job_files", "Document a field of a job file"),
         "render": ("job_files", "Print a job with every default filled in"),
-        "import": ("script_import", "Make a job file of a batch script of Slurm"),
+        "import": ("script_import", "Make a job file of a file of Slurm, SkyPilot or TorchX"),
         "sbatch": ("slurm_jobs", "Submit a batch script of Slurm"),
         "squeue": ("slurm_listings", "List jobs in the formats of Slurm"),
         "scancel": ("slurm_jobs", "Cancel jobs by id, user, name, queue or state"),

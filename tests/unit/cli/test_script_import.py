@@ -47,7 +47,7 @@ def test_the_rendered_job_is_the_imported_one(script, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("kind: Job\n", "this is no batch script: it begins with #! and has a line that begins with #SBATCH"),
+        ("kind: Job\n", "this is a manifest, which needs no import"),
         ("#!/bin/sh\n#SBATCH -t x\nrun\n", "--time expects minutes, hours:minutes:seconds or days-hours, not 'x'"),
     ],
 )

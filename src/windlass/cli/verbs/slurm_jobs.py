@@ -30,7 +30,7 @@ from windlass.cli.verbs.slurm_listings import (
 from windlass.server.errors import error_from_json
 
 if TYPE_CHECKING:
-    from windlass.jobs.slurm.imported_job import ImportedJob
+    from windlass.jobs.imports.imported_job import ImportedJob
 
 
 def sbatch(
@@ -46,7 +46,8 @@ def sbatch(
     state: StateOption = None,
 ) -> int:
     """Submit a batch script of Slurm as a job: `windlass import` and `windlass submit` in one. Needs a daemon."""
-    from windlass.jobs.slurm.imported_job import import_script, with_queue  # noqa: PLC0415
+    from windlass.jobs.imports.imported_job import with_queue  # noqa: PLC0415
+    from windlass.jobs.slurm.imported_job import import_script  # noqa: PLC0415
     from windlass.jobs.syntax.text import read_text  # noqa: PLC0415
 
     job = import_script(read_text(script), arguments or [])
@@ -61,7 +62,7 @@ def sbatch(
 def _submit(job: ImportedJob, script: str, context: str | None, namespace: str, state: Path | None) -> str:
     """Submits the job to the daemon, or to the cluster of a context. Returns its id."""
     from windlass.jobs.description.job_file import loads  # noqa: PLC0415 - loads the YAML parser
-    from windlass.jobs.slurm.job_text import job_text  # noqa: PLC0415
+    from windlass.jobs.imports.job_text import job_text  # noqa: PLC0415
 
     submissions = loads(job_text(job, script), source=f"job of {script}", base=current_folder(), user=current_user())
     if context is None:

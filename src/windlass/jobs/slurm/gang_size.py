@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
+from windlass.jobs.imports.outcomes import Loss, Outcome, Setting
 from windlass.jobs.slurm.batch_script import SbatchOption
 from windlass.jobs.slurm.option_values import GpuCount, parse_count, parse_gpus, parse_memory, parse_range
-from windlass.jobs.slurm.outcomes import Loss, Outcome, Setting
 from windlass.jobs.syntax.names import LABEL_VALUE, is_name
 from windlass.jobs.syntax.value_types import BYTES
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
 from windlass.core.model.job import Launcher
 from windlass.jobs.errors import InputError, Place
+from windlass.jobs.imports.imported_job import ImportedJob, collect, imported_job
+from windlass.jobs.imports.outcomes import Loss, Outcome, Setting
 from windlass.jobs.slurm.batch_script import BatchScript, SbatchOption, is_batch_script, read_script
 from windlass.jobs.slurm.gang_size import SIZE_OPTIONS, GangSize, Options, OptionValueError, read_size, size_fields
 from windlass.jobs.slurm.option_fields import read_option
-from windlass.jobs.slurm.outcomes import Loss, Outcome, Setting
 from windlass.jobs.slurm.sbatch_options import full_name
 from windlass.jobs.slurm.script_body import ScriptBody, body_losses, read_body
 from windlass.jobs.slurm.script_command import script_command
@@ -25,14 +26,6 @@ MAX_SCRIPT = 100 * 1024
 """Bytes of a script: Linux limits one word of a command to 128 KiB."""
 _HET = ("hetjob", "packjob")
 """Words on a line of their own that begin the next component of a heterogeneous job."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImportedJob:
-    """Fields of a job file, and what the script has that the job has not."""
-
-    fields: Mapping[str, Any]
-    losses: tuple[Loss, ...]
 
 
 def import_script(text: Text, arguments: Sequence[str] = ()) -> ImportedJob:
@@ -57,12 +50,6 @@ def import_script(text: Text, arguments: Sequence[str] = ()) -> ImportedJob:
         raise InputError([text.problem(f"{error.option.name[:60]} {error}", error.option.place)]) from None
 
 
-def with_queue(job: ImportedJob, queue: str) -> ImportedJob:
-    """The job in another queue than its partition."""
-    losses = tuple(each for each in job.losses if each.part != "--partition")
-    return ImportedJob({**job.fields, "queue": queue}, losses)
-
-
 def _import(script: BatchScript, arguments: Sequence[str]) -> ImportedJob:
     """The job, in the order in which its parts depend on each other."""
     body = read_body(script)
@@ -74,8 +61,8 @@ def _import(script: BatchScript, arguments: Sequence[str]) -> ImportedJob:
     ]
     # 1. Options that mean the same whatever the others are; then the times.
     components = _components(script)
-    _collect(_plain_options(components), fields, losses)
-    _collect(read_times(components[0]), fields, losses)
+    collect(_plain_options(components), fields, losses)
+    collect(read_times(components[0]), fields, losses)
     # 2. The size of each component, and how its ranks start.
     sizes = list[GangSize]()
     for options in components:
@@ -87,16 +74,16 @@ def _import(script: BatchScript, arguments: Sequence[str]) -> ImportedJob:
     roles = list[dict[str, Any]]()
     for number, (size, options) in enumerate(zip(sizes, components, strict=True)):
         role: dict[str, Any] = {}
-        _collect(size_fields(size, options), role, losses)
+        collect(size_fields(size, options), role, losses)
         command = body.direct.words if body.direct and len(components) == 1 else ()
         command = command or script_command(body, fields, size, options, (number, len(components)))
         roles.append({**role, **_ranks(size, body, launcher), "command": [*command, *arguments]})
-    _collect(_outside(fields, body, roles), fields, losses)
+    collect(_outside(fields, body, roles), fields, losses)
     if not body.direct or launcher_of(body.direct.words) is not launcher:
         fields["launcher"] = str(launcher)
     # 4. Commands that differ.
     losses += body_losses(body, sizes[0].nodes, sizes[0].tasks)
-    return ImportedJob(fields, tuple(sorted(dict.fromkeys(losses), key=lambda each: each.place.line)))
+    return imported_job(fields, losses)
 
 
 def _default_name(source: str) -> str:
@@ -132,17 +119,6 @@ def _outcomes(option: SbatchOption) -> list[Outcome]:
         return list(read_option(option))
     except ValueError as error:
         raise OptionValueError(option, str(error)) from None
-
-
-def _collect(outcomes: Iterable[Outcome], fields: dict[str, Any], losses: list[Loss]) -> None:
-    """Adds settings to the fields and losses to the losses; mappings are merged."""
-    for each in outcomes:
-        if isinstance(each, Loss):
-            losses.append(each)
-        elif isinstance(each.value, dict):
-            fields[each.field] = {**fields.get(each.field, {}), **each.value}
-        else:
-            fields[each.field] = each.value
 
 
 def _started(size: GangSize, body: ScriptBody) -> GangSize:

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from windlass.jobs.errors import Place
+from windlass.jobs.imports.outcomes import Loss, Outcome, Setting
 from windlass.jobs.slurm.batch_script import SbatchOption
 from windlass.jobs.slurm.hostlist import expand_hosts
-from windlass.jobs.slurm.outcomes import Loss, Outcome, Setting
 from windlass.jobs.slurm.sbatch_options import full_name, is_known
 from windlass.jobs.syntax.array_indexes import format_array, parse_array
 from windlass.jobs.syntax.label_terms import parse_term

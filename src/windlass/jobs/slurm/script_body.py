@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from windlass.jobs.errors import Place
+from windlass.jobs.imports.outcomes import Loss
 from windlass.jobs.slurm.batch_script import BatchScript
 from windlass.jobs.slurm.direct_command import DirectCommand, read_direct_command
-from windlass.jobs.slurm.outcomes import Loss
 from windlass.jobs.slurm.shell_environment import KNOWN_VARIABLES
 from windlass.jobs.slurm.srun_step import SrunStep, read_steps
 from windlass.jobs.syntax.command_line import procs_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from windlass.jobs.imports.outcomes import Loss, Outcome, Setting
 from windlass.jobs.slurm.gang_size import Options, OptionValueError, option_value
 from windlass.jobs.slurm.option_values import parse_time_limit
-from windlass.jobs.slurm.outcomes import Loss, Outcome, Setting
 from windlass.jobs.syntax.durations import format_duration
 
 TIME_OPTIONS = frozenset({"--time", "--signal"})

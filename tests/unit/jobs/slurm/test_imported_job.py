@@ -8,8 +8,9 @@ import pytest
 
 from windlass.jobs.description.job_file import loads
 from windlass.jobs.errors import InputError
-from windlass.jobs.slurm.imported_job import MAX_SCRIPT, ImportedJob, import_script, with_queue
-from windlass.jobs.slurm.job_text import job_text
+from windlass.jobs.imports.imported_job import ImportedJob, with_queue
+from windlass.jobs.imports.job_text import job_text
+from windlass.jobs.slurm.imported_job import MAX_SCRIPT, import_script
 from windlass.jobs.syntax.text import Text, read_text
 
 FOLDER = Path(__file__).parent / "scripts"

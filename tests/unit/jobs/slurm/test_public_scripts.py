@@ -8,9 +8,10 @@ import pytest
 import yaml
 
 from windlass.jobs.description.job_file import loads
+from windlass.jobs.imports.imported_job import ImportedJob
+from windlass.jobs.imports.job_text import job_text
 from windlass.jobs.slurm.batch_script import read_script
-from windlass.jobs.slurm.imported_job import ImportedJob, import_script
-from windlass.jobs.slurm.job_text import job_text
+from windlass.jobs.slurm.imported_job import import_script
 from windlass.jobs.slurm.option_fields import WITHOUT_EFFECT
 from windlass.jobs.slurm.sbatch_options import full_name
 from windlass.jobs.syntax.text import Text

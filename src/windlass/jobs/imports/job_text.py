@@ -1,4 +1,4 @@
-"""The job file of an imported batch script: its losses as comments, then the fields, long texts as blocks."""
+"""The job file of an imported file: its losses as comments, then the fields, long texts as blocks."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from windlass.jobs.description.rendering import write_fields
-from windlass.jobs.slurm.imported_job import ImportedJob
+from windlass.jobs.imports.imported_job import ImportedJob
 
 _BLOCK_SAFE = re.compile(r"[\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]*")
 
 
-def job_text(job: ImportedJob, source: str) -> str:
-    """The file of a job, which reads back as its fields."""
-    title = f"# Imported from the batch script {_one_line(source)}."
+def job_text(job: ImportedJob, source: str, kind: str = "batch script") -> str:
+    """The file of a job, which reads back as its fields. `source` and `kind` name the imported file."""
+    title = f"# Imported from the {kind} {_one_line(source)}."
     lost = [f"# {_one_line(str(each))}" for each in job.losses]
     heading = [title, *(["# Not in this job, or otherwise:"] if lost else []), *lost]
     return "\n".join(heading) + "\n" + _fields(job.fields)

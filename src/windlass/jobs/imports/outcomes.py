@@ -1,4 +1,4 @@
-"""Outcomes of reading one option or line of a batch script: a field of the job, or what the job lacks."""
+"""Outcomes of reading one part of an imported file: a field of the job, or what the job lacks."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A part of a script that the job does not have, or has otherwise."""
+    """A part of an imported file that the job does not have, or has otherwise."""
 
     place: Place
     part: str
-    """An option such as "--mail-type", or a command."""
+    """An option such as "--mail-type", a field such as "resources.ports", or a command."""
     reason: str
 
     def __str__(self) -> str:
