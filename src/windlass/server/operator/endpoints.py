@@ -175,10 +175,10 @@ class Endpoints:
             app = with_open_queries(app, self.find_leader, lambda: self._api)
         await bounded_server(app, limits).serve_until_cancelled(listener, self._close_feed)
 
-    def queries(self, authenticator: Authenticator, authorizer: Authorizer) -> ASGIApp:
-        """The application of the port for queries."""
-        server = QueryServer(authenticator, authorizer, lambda: self._queries, self.find_leader, self._render)
-        return server.application()
+    def queries(self, authenticator: Authenticator, authorizer: Authorizer, report: Callable[[str], None]) -> ASGIApp:
+        """The application of the port for queries. `report` is told of errors whose text users do not get."""
+        terms = (lambda: self._queries), self.find_leader
+        return QueryServer(authenticator, authorizer, *terms, self._render, report).application()
 
     def _render(self) -> bytes:
         """Metrics of this process, and on the leader those of the cluster, its queues and its jobs."""

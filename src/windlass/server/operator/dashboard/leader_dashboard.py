@@ -30,6 +30,7 @@ from windlass.server.operator.dashboard.live_logs import LiveLogs
 from windlass.server.operator.dashboard.object_actions import ObjectActions
 from windlass.server.operator.dashboard.request_limit import RequestLimit
 from windlass.server.operator.dashboard.user_sessions import UserSession
+from windlass.server.operator.queries.app import NO_ANSWER
 from windlass.server.operator.queries.authorization import Authorizer, query_right
 from windlass.server.operator.queries.expiring_cache import ExpiringCache
 from windlass.server.operator.queries.fair_turns import FairTurns, limit_key
@@ -37,7 +38,6 @@ from windlass.server.service import Service
 
 _STREAMS_EACH = 32
 """Maximum number of open pages of one user."""
-_NO_ANSWER = "the API server or the database of history does not answer; the operator's log has the reason"
 _NAMESPACES_LIFE_S = 10.0
 _HISTORY_S = 3.0
 """Seconds after which a history that does not answer leaves the namespaces that it has named last."""
@@ -100,7 +100,7 @@ class LeaderDashboard:
     def _explain(self, error: BackendError) -> str:
         """Writes an error to the log: its text may name jobs and servers that the user may not see."""
         self.backend.on_trouble(f"the dashboard cannot answer: {error}")
-        return _NO_ANSWER
+        return NO_ANSWER
 
     async def _pages_of(self, session: UserSession, door: IdentityDoor, authorizer: Authorizer) -> ClusterPages:
         reviewed = await self._namespaces_of_version()

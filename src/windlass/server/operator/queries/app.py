@@ -32,19 +32,24 @@ Json = dict[str, Any]
 _LISTED = ("jobs", "history", "reasons")
 _CONCURRENT = 4
 """Maximum number of answers that are computed at once: users cannot take all threads from the controller."""
+NO_ANSWER = "the API server or the database of history does not answer; the operator's log has the reason"
 _PARTS = ("why", "log", "prospect")
 Produce = Callable[[LeaderQueries], Awaitable[Json]]
 
 
 @dataclass(frozen=True, slots=True)
 class QueryServer:
-    """One method for each kind of path. `leading` returns None on a replica that follows; `leader` names the leader."""
+    """One method for each kind of path. `leading` returns None on a replica that follows; `leader` names the leader.
+
+    `report` is told of errors whose text users do not get.
+    """
 
     authenticator: Authenticator
     authorizer: Authorizer
     leading: Callable[[], LeaderQueries | None]
     leader: Callable[[], str]
     metrics: Callable[[], bytes]
+    report: Callable[[str], None]
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CONCURRENT))
 
     def application(self) -> Starlette:
@@ -59,7 +64,11 @@ class QueryServer:
             f"{namespaced}/jobs/{{name}}": self.show_job,
             f"{namespaced}/jobs/{{name}}/{{part}}": self.show_job,
         }
-        errors: dict[Any, Callable[..., Any]] = {ApiError: _refused, BackendError: _unusable, HTTPException: _unknown}
+        errors: dict[Any, Callable[..., Any]] = {
+            ApiError: _refused,
+            BackendError: self._report_error,
+            HTTPException: _unknown,
+        }
         return Starlette(
             routes=[Route(path, handler, methods=["GET"]) for path, handler in paths.items()],
             exception_handlers=errors,
@@ -119,6 +128,11 @@ class QueryServer:
             status, answer = HTTP_STATUS[error.code], error.as_json()
         return json_response(await self._redacted(user, leading, answer), status)
 
+    async def _report_error(self, request: Request, error: BackendError) -> Response:
+        """A neutral answer: the text of an error may name jobs and servers, and the user may be unknown."""
+        self.report(f"a query cannot be answered: {error}")
+        return await _refused(request, ApiError(ErrorCode.INTERNAL, NO_ANSWER, "try again in a minute"))
+
     async def _redacted(self, user: User, leading: LeaderQueries, answer: Json) -> Json:
         if await self.authorizer.allows(user, query_right("list", "jobs")):
             return answer
@@ -155,10 +169,6 @@ def refer_to(leader: str) -> Response:
 
 async def _refused(_request: Request, error: ApiError) -> Response:
     return json_response(error.as_json(), HTTP_STATUS[error.code])
-
-
-async def _unusable(request: Request, error: BackendError) -> Response:
-    return await _refused(request, ApiError(ErrorCode.INTERNAL, f"cannot answer now: {error}"))
 
 
 async def _unknown(_request: Request, error: HTTPException) -> Response:

@@ -34,14 +34,14 @@ class QueryPort:
 async def serve_queries(
     port: QueryPort,
     connection: Connection,
-    application: Callable[[Authenticator, Authorizer], ASGIApp],
+    application: Callable[[Authenticator, Authorizer, Callable[[str], None]], ASGIApp],
     say: Callable[[str], None],
 ) -> None:
     """Serves until cancelled. A cluster that does not answer delays the start, and nothing else."""
     tls = server_context(*await port_certificate(port.certificate, port.namespace, connection, say))
     authenticator = Authenticator(connection)
     await authenticator.read_proxy(tls, say)  # a connection accepted before could never prove the front proxy
-    server = bounded_server(application(authenticator, Authorizer(connection)), LIMITS, tls)
+    server = bounded_server(application(authenticator, Authorizer(connection), say), LIMITS, tls)
     async with asyncio.TaskGroup() as group:
         group.create_task(authenticator.keep_proxy_current(tls, say))
         group.create_task(server.serve_until_cancelled(port.listener))
