@@ -21,6 +21,7 @@ from windlass.telemetry.samples import HistogramSample, Sample, frame_samples
 Samples: TypeAlias = Sequence[Sample | HistogramSample]
 OwnSamples: TypeAlias = Callable[[], Samples]
 MetricQueue: TypeAlias = "PushQueue[_MetricBatch]"
+MakeBatch: TypeAlias = "Callable[[Sequence[MetricFrame]], _MetricBatch]"
 _CLOSE_S = 2.0
 """Longest time that the end of a controller waits for receivers."""
 _POLL_INTERVAL_S = 0.02
@@ -43,7 +44,7 @@ class TelemetryExports:
         say: Callable[[str], None],
         own: OwnSamples = tuple,
     ) -> None:
-        self._settings, self._own = settings, own
+        self._settings, self._own, self._say = settings, own, say
         self._flushes: list[_MetricFlush] = []
         self._traces: TraceExport | None = None
         self._queues: list[MetricQueue | SpanQueue] = []
@@ -93,9 +94,12 @@ class TelemetryExports:
     def _is_troubled(self) -> bool:
         return any(queue.trouble for queue in self._queues)
 
+    def _batch(self, frames: Sequence[MetricFrame]) -> _MetricBatch:
+        return _MetricBatch(frames, self._own(), self._settings.ranks)
+
     def _add_metrics(self, queue: MetricQueue, interval_s: float) -> None:
         self._queues.append(queue)
-        self._flushes.append(_MetricFlush(queue, interval_s, self._own, ranks=self._settings.ranks))
+        self._flushes.append(_MetricFlush(queue, interval_s, self._batch, self._say))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +120,15 @@ class _MetricBatch:
 
 
 class _MetricFlush:
-    """The newest frame of each scope since the last flush, and the task that passes them to a queue."""
+    """The newest frame of each scope since the last flush, and the task that passes them to a queue.
 
-    def __init__(self, queue: MetricQueue, interval_s: float, own: OwnSamples, *, ranks: bool) -> None:
-        self._queue, self._interval_s, self._own, self._ranks = queue, interval_s, own, ranks
+    `say` is told of a failure that differs from the last one.
+    """
+
+    def __init__(self, queue: MetricQueue, interval_s: float, make: MakeBatch, say: Callable[[str], None]) -> None:
+        self._queue, self._interval_s, self._make, self._say = queue, interval_s, make, say
         self._newest: dict[str, MetricFrame] = {}
+        self._fault = ""
 
     def offer(self, frames: Iterable[MetricFrame]) -> None:
         """Takes frames; of a scope beyond the limit none."""
@@ -135,11 +143,17 @@ class _MetricFlush:
             self.flush()
 
     def flush(self) -> None:
-        """Queues the frames, and forgets them."""
-        batch = _MetricBatch(tuple(self._newest.values()), self._own(), self._ranks)
-        self._newest = {}
-        if batch.frames or batch.own:
-            self._queue.offer(batch, batch.size())
+        """Queues the frames, and forgets them. After a failure they are lost, because they may be its cause."""
+        frames, self._newest, fault = tuple(self._newest.values()), {}, ""
+        try:
+            batch = self._make(frames)
+            if batch.frames or batch.own:
+                self._queue.offer(batch, batch.size())
+        except Exception as error:  # noqa: BLE001 - one failed export must not end all later ones
+            fault = f"metrics are not exported: {type(error).__name__}: {error}"
+        if fault and fault != self._fault:
+            self._say(fault)
+        self._fault = fault
 
 
 def _connect_metrics(started: int) -> Callable[[_MetricBatch], None]:

@@ -71,6 +71,8 @@ class TraceExport:
                 await self._export(verdict_wait)
             except (OSError, BackendError, ApiError) as error:
                 self._report(str(error))
+            except Exception as error:  # noqa: BLE001 - one failed export must not end all later ones
+                self._report(f"{type(error).__name__}: {error}")
             else:
                 self._trouble = ""
 

@@ -115,6 +115,21 @@ def test_a_failure_waits_for_its_verdict_but_not_for_ever(bench: Bench):
     assert bench.queue.names == ["queue", "attempt", "job"]
 
 
+def test_an_unforeseen_error_is_reported_and_the_next_export_sends_the_spans(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    export = bench.restart()
+    bench.export(export)
+    bench.records.add("a", *LIFE[:3])
+    with monkeypatch.context() as broken:
+        broken.setattr(bench.records, "events", {}.__getitem__)
+        bench.export(export)
+    assert len(bench.said) == 1
+    assert bench.said[0].startswith("traces wait: TypeError: ")
+    bench.export(export)
+    assert bench.queue.names == ["queue"]
+
+
 def test_the_end_of_a_controller_waits_for_no_verdict(bench: Bench):
     export = bench.restart()
     bench.export(export)
