@@ -107,6 +107,11 @@ async def change(place: DashboardPlace, page: Any) -> None:
         "#checkpoints:has-text('windlass exec team-a/run -- windlass checkpoint ls /data/run')"
     )
     await inspect(page)
+    await page.goto(f"{place.url}/jobs/team-a/dash")
+    await page.wait_for_selector(
+        "#checkpoints:has-text(\"windlass exec team-a/dash -- windlass checkpoint ls -- '-x y'\")"
+    )
+    await page.goto(f"{place.url}/jobs/team-a/run")
 
     await answer(page, "Priority", "Change", "-1")
     await page.locator(".facts div", has_text="Priority").get_by_text("-1").wait_for()
@@ -152,8 +157,10 @@ def test_a_user_signs_in_sees_the_own_jobs_and_changes_one(apiserver: ControlPla
         ):
             await place.grant(VIEW, "team-a", "ann")
             await place.grant(EDIT, "team-a", "ann")
-            for team, name in (("team-a", "run"), ("team-b", "hidden")):
-                await place.submit(team, name, Behaviour.RUN, env={"WINDLASS_CHECKPOINTS": f"/data/{name}"})
+            places = {"team-a/run": "/data/run", "team-a/dash": "-x y", "team-b/hidden": "/data/hidden"}
+            for job, checkpoints in places.items():
+                team, name = job.split("/")
+                await place.submit(team, name, Behaviour.RUN, env={"WINDLASS_CHECKPOINTS": checkpoints})
                 await place.place.phase(f"{team}/{name}", "Running")
             await visit(place, page, trouble)
 

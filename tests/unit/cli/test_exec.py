@@ -25,6 +25,13 @@ def test_a_command_runs_in_the_folder_of_the_rank_and_its_exit_code_is_returned(
     assert windlass("exec", "digits", "--", sys.executable, "-c", script).code == 3
 
 
+def test_a_second_double_dash_belongs_to_the_command(job, windlass):
+    job()
+    script = "import sys; sys.exit(sys.argv[1:] == ['ls', '--', '-x'] and 3)"
+
+    assert windlass("exec", "digits", "--", sys.executable, "-c", script, "ls", "--", "-x").code == 3
+
+
 def test_a_rank_that_has_ended_cannot_be_joined(job, windlass):
     job(code=0)
 

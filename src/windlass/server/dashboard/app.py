@@ -43,7 +43,7 @@ class Pages(Protocol):
 
     @property
     def visitor(self) -> str:
-        """Name of the visitor, for the limit of event streams that each may have."""
+        """Key of the visitor for the limit of its event streams."""
 
     @property
     def simulation(self) -> Simulation:

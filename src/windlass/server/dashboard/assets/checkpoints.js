@@ -57,14 +57,15 @@ function explanation(found, job) {
   return `${count(found.checkpoints.length, "checkpoint")} in ${found.place}`;
 }
 
-// Where checkpoints lie that are not read here, and the command that lists them.
+// Where checkpoints lie that are not read here, and the command that lists them. The author of the job chooses the place,
+// and a reader of the page runs the command: the place is one word, and no option.
 function remotePlace({ place, is_folder: isFolder }, id) {
   if (!place) return "The environment of the job does not name their place (WINDLASS_CHECKPOINTS).";
-  const list = `windlass checkpoint ls ${shellWord(place)}`;
+  const list = `windlass checkpoint ls ${place.startsWith("-") ? "-- " : ""}${shellWord(place)}`;
   return isFolder ? `They are in ${place} of its pods: windlass exec ${id} -- ${list}` : `They are in ${place}: ${list}`;
 }
 
-// A text as one word of a shell: the author of a job chooses its place, and its reader runs the command.
+// A text as one word of a shell.
 export function shellWord(text) {
   return /^[\w@%+=:,./][\w@%+=:,./-]*$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -97,8 +97,8 @@ class ClusterPages:
 
     @property
     def visitor(self) -> str:
-        """Name of the user."""
-        return self.session.user.name
+        """Key of the user's limits: the ServiceAccounts of one namespace count as one."""
+        return limit_key(self.session.user)
 
     @property
     def simulation(self) -> Simulation:

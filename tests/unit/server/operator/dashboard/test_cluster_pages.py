@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from virtual_loop import run_in_virtual_time
 
-from windlass.backends.kubernetes.client.reviews import User
+from windlass.backends.kubernetes.client.reviews import User, account_user
 from windlass.server.dashboard.view import View
 from windlass.server.dashboard.view_cache import ViewCache
 from windlass.server.errors import ApiError, ErrorCode
@@ -63,6 +63,16 @@ def pages_of(name: str, views: Any, turns: AnswerTurns) -> ClusterPages:
         return set(views.unseen)
 
     return ClusterPages(session, views, hidden, rights, actions, "term", turns, is_unchanged)
+
+
+def test_event_streams_of_the_accounts_of_a_namespace_count_together() -> None:
+    def stream_key(user: str) -> str:
+        return pages_of(user, Views(0), AnswerTurns()).visitor
+
+    accounts = [account_user("team-a", f"account-{number}").name for number in range(50)]
+    assert len({stream_key(account) for account in accounts}) == 1
+    others = [account_user("team-b", "default").name, "ann", "bob"]
+    assert len({stream_key(user) for user in (accounts[0], *others)}) == 4
 
 
 async def read(pages: ClusterPages) -> Any:
