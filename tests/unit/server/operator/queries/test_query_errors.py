@@ -1,4 +1,4 @@
-"""Answers to queries that fail: the reason is for the operator's log, whoever asks."""
+"""Answers to queries that fail: the reason is in the log of the operator, and not in the answer."""
 
 from __future__ import annotations
 
