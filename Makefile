@@ -25,7 +25,7 @@ help:
 	@echo 'make bench   run every benchmark and print one table'
 	@echo 'make bench-scheduler   the scheduler against published results on public traces, one table'
 	@echo 'make bench-train   the training library and the agent against raw torch and torchrun, one table'
-	@echo 'make docs    build the documentation into site/'
+	@echo 'make docs    build the documentation into site/, the manual pages into build/man/'
 	@echo 'make release package, chart, SBOM and provenance into dist/'
 	@echo 'make lock    resolve requirements.lock anew'
 	@echo 'make clean   remove what the targets above made'
@@ -100,13 +100,16 @@ bench-train: .venv/.installed-dev
 
 docs: .venv/.installed-docs
 	$(BIN)/python docs/generate.py
+	$(BIN)/python tools/write_man_pages.py build/man
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs site
 	@echo 'Open site/index.html'
 
 # Package, chart, SBOM (CycloneDX) and provenance (in-toto, SLSA), in dist/. The image is built of the same commit.
 release: .venv/.installed-release
 	rm -rf dist
-	$(BIN)/uv build --quiet --no-config --build-constraints requirements.lock --require-hashes --out-dir dist
+	$(BIN)/python tools/write_man_pages.py build/man
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
+		$(BIN)/uv build --quiet --no-config --build-constraints requirements.lock --require-hashes --out-dir dist
 	rm -f dist/.gitignore
 	tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - -C deploy/helm windlass | gzip -n > dist/windlass-chart.tgz
 	$(BIN)/python tools/lock_subset.py kubernetes,otlp,remote-write > .venv/operator.lock
@@ -122,7 +125,7 @@ lock: .venv/bin/uv
 	@$(MAKE) .venv/.installed-dev
 
 clean:
-	rm -rf .venv site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/.installed-demo: EXTRAS = train,examples
 .venv/.installed-demo-kubernetes: EXTRAS = train,examples,kubernetes

@@ -52,7 +52,7 @@ case "$1" in
 *train*) size=" (the first time downloads PyTorch, some gigabytes)" ;;
 *) size="" ;;
 esac
-echo "Installing windlass[$1] at the versions of requirements.lock$size"
+echo "Installing windlass-train[$1] at the versions of requirements.lock$size"
 # Only what the lock names, by version and hash; uv's settings in pyproject.toml are for `make lock`. Compile bytecode now, not in a rank.
 .venv/bin/python tools/lock_subset.py "$1" >.venv/packages.lock
 .venv/bin/uv pip install --quiet --python .venv/bin/python --compile-bytecode \

@@ -16,7 +16,7 @@ from windlass.launch.ranks import ranks_of
 from windlass.launch.torchrun import StoreAddress, environment
 
 pytestmark = pytest.mark.skipif(
-    find_spec("torch") is None, reason="torch is not installed: pip install windlass[train]"
+    find_spec("torch") is None, reason="torch is not installed: pip install windlass-train[train]"
 )
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 import windlass
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.package_clash import find_clash
 from windlass.cli.terminal.escaped_stream import escaped_output
 from windlass.cli.verb_table import VERBS
 
@@ -33,7 +34,7 @@ class _Verbs(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         if cmd_name not in VERBS:
             return None
-        return _load(cmd_name)
+        return load_verb(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Returns the typed verb. Raises UsageError with the nearest known verb if it is unknown."""
@@ -50,7 +51,8 @@ class _Verbs(TyperGroup):
             formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
 
 
-def _load(verb: str) -> Any:
+def load_verb(verb: str) -> Any:
+    """Imports the module of a verb and returns the verb as a click command or group."""
     family, text = VERBS[verb]
     app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=_CONTEXT_SETTINGS)
     name = f"{verb}_" if keyword.iskeyword(verb) else verb
@@ -98,8 +100,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Run as the program itself (no `arguments`), it ends with `os._exit`: Python's own shutdown of numpy and a hundred
     modules takes longer than most verbs.
     """
+    clash = find_clash()
+    if clash is not None:
+        print(f"windlass: {clash.text}", file=sys.stderr)
     with escaped_output():
-        code = _run(arguments)
+        code = ExitCode.USAGE if clash and clash.is_overwritten else _run(arguments)
     if arguments is None:
         os._exit(code)
     return code

@@ -51,7 +51,7 @@ def describe_error(error: Exception) -> tuple[str, ExitCode]:
             return str(error), code
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
         feature, extra = EXTRAS[error.name]
-        return f"{error.name}, which {feature} need, is missing\npip install 'windlass[{extra}]'", ExitCode.USAGE
+        return f"{error.name}, which {feature} need, is missing\npip install 'windlass-train[{extra}]'", ExitCode.USAGE
     if isinstance(error, OSError) and isinstance(error.filename, str):
         return f"{error.filename}: {error.strerror}", ExitCode.STATE_UNUSABLE
     if hasattr(error, "format_message"):

@@ -137,7 +137,8 @@ def sweep_here(
 ) -> SweepRun:
     """Runs the test on nodes of this machine. Raises UsageError without torch, QueueTimeoutError without nodes."""
     if find_spec("torch") is None:
-        raise UsageError("the ranks of the test need torch, which is not installed\npip install 'windlass[train]'")
+        fix = "pip install 'windlass-train[train]'"
+        raise UsageError(f"the ranks of the test need torch, which is not installed\n{fix}")
     command = (sys.executable, str(_WORKER), *request.arguments)
     submission = from_options(request.options, command, cwd="/", user=current_user())
     return _follow(LocalTarget(state, wanted), for_this_machine([submission]), screen, limit)

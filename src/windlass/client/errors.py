@@ -138,7 +138,8 @@ def _missing_extra(error: ModuleNotFoundError) -> Exception:
     if error.name not in EXTRAS:
         return error
     feature, extra = EXTRAS[error.name]
-    return MissingExtraError(f"{error.name}, which {feature} need, is missing", f"pip install 'windlass[{extra}]'")
+    fix = f"pip install 'windlass-train[{extra}]'"
+    return MissingExtraError(f"{error.name}, which {feature} need, is missing", fix)
 
 
 def _of_other_packages(error: Exception) -> WindlassError | None:

@@ -21,11 +21,11 @@ from . import real_nodes as nodes
 from .build import BuildError, find_all, missing, report
 from .cluster import ControlPlane, Settings
 from .processes import spawn
-from .programs import API_SERVER, CONTROLLERS, REAL_NODES
+from .programs import API_SERVER, CONTROLLERS, INSTALLERS, REAL_NODES
 from .real_nodes import RealCluster
 
-GRADES = {"apiserver": API_SERVER, "controllers": CONTROLLERS, "real_nodes": REAL_NODES}
-"""The programs that each fixture needs. A test says that it needs one by asking for it, or by a mark of its name."""
+GRADES = {"apiserver": API_SERVER, "installers": INSTALLERS, "controllers": CONTROLLERS, "real_nodes": REAL_NODES}
+"""The programs that each fixture or mark needs. A test names one as a fixture or as a mark; `installers` is a mark."""
 OPERATORS = tuple(f"system:serviceaccount:{each}:windlass-operator" for each in ("default", "windlass-system"))
 """Users whose requests are recorded: the operator of tests, and an installed one."""
 RECORDED = "recorded"

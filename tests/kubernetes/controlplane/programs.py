@@ -12,6 +12,8 @@ MODULES = Path(__file__).parent / "modules"
 KUBERNETES = "k8s.io/kubernetes"
 ETCD = "go.etcd.io/etcd/server/v3"
 CONTAINERD = "github.com/containerd/containerd/v2"
+HELM = "helm.sh/helm/v4"
+KUSTOMIZE = "sigs.k8s.io/kustomize/kustomize/v5"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +42,14 @@ PROGRAMS = {
         Program("containerd", "containerd", CONTAINERD, f"{CONTAINERD}/cmd/containerd"),
         Program("containerd-shim-runc-v2", "containerd", CONTAINERD, f"{CONTAINERD}/cmd/containerd-shim-runc-v2"),
         Program("ctr", "containerd", CONTAINERD, f"{CONTAINERD}/cmd/ctr"),
+        Program("kustomize", "kustomize", KUSTOMIZE, KUSTOMIZE),
+        Program("helm", "helm", HELM, f"{HELM}/cmd/helm"),
     )
 }
 """In the order in which tests need them."""
 
 API_SERVER = ("etcd", "kube-apiserver")
+INSTALLERS = (*API_SERVER, "kubectl", "kustomize", "helm")
 CONTROLLERS = (*API_SERVER, "kube-controller-manager", "kube-scheduler")
 REAL_NODES = (*CONTROLLERS, "kubelet", "containerd", "containerd-shim-runc-v2", "ctr")
 

@@ -12,7 +12,7 @@ from forked_ranks import start_torchrun
 import torch_forks
 
 pytestmark = pytest.mark.skipif(
-    find_spec("torch") is None, reason="torch is not installed: pip install windlass[train]"
+    find_spec("torch") is None, reason="torch is not installed: pip install windlass-train[train]"
 )
 
 ADDS_UP = """

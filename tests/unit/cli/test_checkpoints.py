@@ -298,7 +298,7 @@ def test_export_says_that_it_needs_torch(windlass, run, tmp_path, monkeypatch):
     ran = windlass("checkpoint", "export", str(run), "--to", str(tmp_path / "out.pt"))
     assert (ran.code, ran.err) == (
         2,
-        "windlass: torch, which exports need, is missing\npip install 'windlass[train]'\n",
+        "windlass: torch, which exports need, is missing\npip install 'windlass-train[train]'\n",
     )
 
 

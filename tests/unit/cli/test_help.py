@@ -20,7 +20,7 @@ DESCRIBE_A_JOB = ("run", "submit", "alloc", "render")
 
 
 def options(verb: str):
-    return {each.name: each for each in entry._load(verb).params}
+    return {each.name: each for each in entry.load_verb(verb).params}
 
 
 NO_HEADER_VERBS = ("squeue", "sinfo")
@@ -32,7 +32,7 @@ def test_every_verb_and_option_has_help(windlass, verb):
     ran = windlass(verb, "--help")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith(f"Usage: windlass {verb} ")
-    command = entry._load(verb)
+    command = entry.load_verb(verb)
     assert command.help
     assert VERBS[verb][1][0].isupper()
     for parameter in command.params:
@@ -63,7 +63,7 @@ def test_the_options_of_a_job_are_the_fields_of_job_files(verb):
 
 @pytest.mark.parametrize("verb", DESCRIBE_A_JOB)
 def test_no_two_options_of_a_verb_have_one_name(verb):
-    names = [flag for parameter in entry._load(verb).params for flag in parameter.opts]
+    names = [flag for parameter in entry.load_verb(verb).params for flag in parameter.opts]
     assert len(names) == len(set(names))
 
 

@@ -126,4 +126,4 @@ def test_a_missing_extra_is_named(windlass, monkeypatch):
     monkeypatch.setitem(sys.modules, "windlass.backends.kubernetes.client.connection", None)
     ran = windlass("operator", "check")
     assert ran.code == 2
-    assert "pip install 'windlass[kubernetes]'" in ran.err
+    assert "pip install 'windlass-train[kubernetes]'" in ran.err

@@ -27,7 +27,7 @@ def test_every_error_of_the_api_has_a_class_and_keeps_its_fix(code: ErrorCode):
         (
             ModuleNotFoundError("aiohttp", name="aiohttp"),
             windlass.MissingExtraError,
-            r"pip install 'windlass\[kubernetes",
+            r"pip install 'windlass-train\[kubernetes",
         ),
     ],
 )

@@ -13,7 +13,7 @@ def test_an_image_without_torch_names_the_extra(tmp_path):
     done = subprocess.run(words, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False)
     (error,) = read_sweep(done.stdout.splitlines()).errors
     assert done.returncode == 1
-    assert error.endswith("torch is not installed: pip install 'windlass[train]'")
+    assert error.endswith("torch is not installed: pip install 'windlass-train[train]'")
 
 
 def test_the_file_of_a_rank_needs_nothing_of_windlass(tmp_path):

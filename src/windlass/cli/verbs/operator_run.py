@@ -384,7 +384,7 @@ def access_to(context: str | None, kubeconfig: str | None) -> Access:
     try:
         import_module("windlass.backends.kubernetes.client.connection")
     except ModuleNotFoundError as missing:
-        raise UsageError(f"{missing.name} is not installed\npip install 'windlass[kubernetes]'") from None
+        raise UsageError(f"{missing.name} is not installed\npip install 'windlass-train[kubernetes]'") from None
     from windlass.backends.kubernetes.client.access import find, from_kubeconfig  # noqa: PLC0415 - keeps the start of other verbs short
 
     return from_kubeconfig(kubeconfig, context) if kubeconfig else find(context)

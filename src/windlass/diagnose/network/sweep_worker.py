@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
             kind="error",
             rank=rank.number,
             node=rank.name,
-            message="torch is not installed: pip install 'windlass[train]'",
+            message="torch is not installed: pip install 'windlass-train[train]'",
         )
         return 1
     try:

@@ -179,4 +179,4 @@ def _connect_spans() -> Callable[[Sequence[JobSpan]], None]:
 
 
 def _missing(error: ImportError) -> RefusedError:
-    return RefusedError(f"{error.name} is missing: pip install 'windlass[otlp]'")
+    return RefusedError(f"{error.name} is missing: pip install 'windlass-train[otlp]'")

@@ -37,7 +37,7 @@ def connect_remote_write(settings: RemoteWriteSettings) -> Callable[[Sequence[Sa
     try:
         encode = _encoder()
     except ImportError as error:
-        raise RefusedError(f"{error.name} is missing: pip install 'windlass[remote-write]'") from error
+        raise RefusedError(f"{error.name} is missing: pip install 'windlass-train[remote-write]'") from error
     external = {"job": "windlass", "instance": socket.gethostname()}
 
     def send(samples: Sequence[Sample | HistogramSample]) -> None:

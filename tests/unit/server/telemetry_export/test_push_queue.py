@@ -97,10 +97,10 @@ def test_a_missing_library_is_named_with_the_extra_to_install():
     said, done = [], threading.Event()
 
     def connect() -> Callable[[str], None]:
-        raise RefusedError("requests is missing: pip install 'windlass[otlp]'")
+        raise RefusedError("requests is missing: pip install 'windlass-train[otlp]'")
 
     queue = PushQueue(Receiver("metrics", "here", connect), said.append)
     queue.offer("a", 1, done.set)
     assert done.wait(WAIT_S)
     queue.close(WAIT_S)
-    assert said == ["metrics cannot be sent to here: requests is missing: pip install 'windlass[otlp]'"]
+    assert said == ["metrics cannot be sent to here: requests is missing: pip install 'windlass-train[otlp]'"]

@@ -36,7 +36,8 @@ def load_library() -> Library:
     """Loads the library. Raises AccessError if it is not installed."""
     spec = find_spec(_WHOLE)
     if spec is None or spec.origin is None:
-        raise AccessError("kubernetes_asyncio, which reads kubeconfigs, is missing: pip install 'windlass[kubernetes]'")
+        fix = "pip install 'windlass-train[kubernetes]'"
+        raise AccessError(f"kubernetes_asyncio, which reads kubeconfigs, is missing: {fix}")
     before = {name: module for name, module in sys.modules.items() if _belongs(name)}
     if not before:
         _insert_placeholders(Path(spec.origin).parent)

@@ -149,7 +149,7 @@ def open_object_store(location: str, package: str) -> ObjectStorage:
         filesystem, path = url_to_fs(location, use_listings_cache=False, skip_instance_cache=True)
     except ImportError as error:
         missing = error.name or package or str(error)
-        requirement = "'windlass[s3]'" if package in ("s3fs", "") else f"fsspec {package}"
+        requirement = "'windlass-train[s3]'" if package in ("s3fs", "") else f"fsspec {package}"
         raise StorageUnusableError(f"{location}: {missing} is not installed\npip install {requirement}") from None
     except ValueError as error:
         raise StorageUnusableError(
