@@ -117,9 +117,11 @@ release: .venv/.installed-release
 	$(BIN)/cyclonedx-py requirements --output-reproducible --of JSON -o dist/windlass.cdx.json requirements.lock
 	$(BIN)/python tools/write_provenance.py dist
 
-# Needs uv alone: the packages cannot be installed while the lock lacks one.
+# Needs uv alone: the packages cannot be installed while the lock lacks one. Pins of the last extras exclude those of the others.
+COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --no-emit-index-url --generate-hashes --python-version 3.11
 lock: .venv/bin/uv
-	$(BIN)/uv pip compile pyproject.toml --quiet --all-extras --no-emit-index-url --generate-hashes --python-version 3.11 -o requirements.lock
+	$(COMPILE) $(foreach extra,train kubernetes server float8 otlp remote-write s3 examples docs release dev,--extra $(extra)) -o requirements.lock
+	$(COMPILE) $(foreach extra,kubernetes torchx kfp airflow,--extra $(extra)) -o requirements-pipelines.lock
 
 .venv/bin/uv:
 	@$(MAKE) .venv/.installed-dev

@@ -7,28 +7,38 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LOCK = (ROOT / "requirements.lock").read_text()
+PIPELINES_LOCK = (ROOT / "requirements-pipelines.lock").read_text()
+"""Versions of the extras whose pins exclude those of the others."""
+PIPELINE_EXTRAS = ("torchx", "kfp", "airflow")
 PINNED = dict(re.findall(r"^([a-z0-9.-]+)==(\S+) \\$", LOCK, re.MULTILINE))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def wanted():
-    extras = PROJECT["optional-dependencies"].values()
-    lines = [*PROJECT["dependencies"], *(line for extra in extras for line in extra)]
-    return {re.match(r"[A-Za-z0-9.-]+", line)[0].lower() for line in lines}
+EXTRAS = [name for name in PROJECT["optional-dependencies"] if name not in PIPELINE_EXTRAS]
+LOCKS = pytest.mark.parametrize("lock", [LOCK, PIPELINES_LOCK], ids=["requirements", "requirements-pipelines"])
 
 
-def test_every_dependency_is_pinned():
-    assert wanted() <= PINNED.keys()
+def pinned(lock):
+    return re.findall(r"^([a-z0-9.-]+)==\S+ \\$", lock, re.MULTILINE)
 
 
-def test_the_lock_names_packages_versions_and_hashes_and_nothing_else():
-    lines = [line for line in LOCK.splitlines() if not line.lstrip().startswith("#")]
+@pytest.mark.parametrize(
+    ("lock", "extras"), [(LOCK, EXTRAS), (PIPELINES_LOCK, PIPELINE_EXTRAS)], ids=["requirements", "pipelines"]
+)
+def test_every_dependency_is_pinned(lock, extras):
+    assert set(lock_subset.packages_of(extras)) <= set(pinned(lock))
+
+
+@LOCKS
+def test_the_lock_names_packages_versions_and_hashes_and_nothing_else(lock):
+    lines = [line for line in lock.splitlines() if not line.lstrip().startswith("#")]
     pin, file_hash = r"[a-z0-9.-]+==[^\s/@]+ \\", r"    --hash=sha256:[0-9a-f]{64}( \\)?"
     assert all(re.fullmatch(f"{pin}|{file_hash}", line) for line in lines)
 
 
-def test_every_pin_has_a_hash():
-    assert len(re.findall(r"^[a-z0-9.-]+==\S+ \\\n    --hash=", LOCK, re.MULTILINE)) == len(PINNED)
+@LOCKS
+def test_every_pin_has_a_hash(lock):
+    assert len(re.findall(r"^[a-z0-9.-]+==\S+ \\\n    --hash=", lock, re.MULTILINE)) == len(pinned(lock))
 
 
 def test_a_subset_has_the_packages_of_its_extras_and_what_they_need():
@@ -40,7 +50,7 @@ def test_a_subset_has_the_packages_of_its_extras_and_what_they_need():
 
 
 def test_all_extras_together_need_the_whole_lock():
-    everything = lock_subset.lock_subset(lock_subset.packages_of(PROJECT["optional-dependencies"]), LOCK)
+    everything = lock_subset.lock_subset(lock_subset.packages_of(EXTRAS), LOCK)
     assert set(re.findall(r"^([a-z0-9.-]+)==", everything, re.MULTILINE)) == PINNED.keys()
 
 
@@ -57,8 +67,9 @@ def test_installations_require_hashes():
         assert all("--require-hashes" in line or "--no-deps" in line for line in installs)
 
 
-def test_no_index_is_named():
-    assert not re.search(r"https?://|--(extra-)?index-url|--find-links", LOCK)
+@LOCKS
+def test_no_index_is_named(lock):
+    assert not re.search(r"https?://|--(extra-)?index-url|--find-links", lock)
 
 
 def test_torch_is_the_version_that_imports_fast():

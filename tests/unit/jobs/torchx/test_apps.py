@@ -158,6 +158,7 @@ def test_options_win_over_the_file_and_words_of_the_program_follow():
             "is a named resource, which TorchX alone knows",
         ),
         ("[cli:run]\ncomponent = dist.ddp\n", "expects a program: write one of script, m"),
+        ("[cli:run]\ncomponent = utils.sh\n[component:utils.sh]\ncpus = 2\n", "utils.sh has no option 'cpus'"),
         ("[cli:run]\nnonsense\n", "expects [a section], or an option such as cpu = 4 below one"),
     ],
 )

@@ -1,0 +1,34 @@
+"""Every command of the guides to other programs, with those programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from guide_steps import run_guide
+from pipeline_programs import python_path
+from terminal import environment, windlass
+
+import strays
+
+ROOT = Path(__file__).parents[2]
+
+
+def steps_of(name: str, tmp_path: Path, programs: Path) -> str:
+    """Runs a guide with a state folder of its own; returns what its commands print."""
+    folder, state = tmp_path / "work", tmp_path / "guide-state"
+    folder.mkdir()
+    (folder / "examples").symlink_to(ROOT / "examples")
+    links = tmp_path / "bin"
+    links.mkdir()
+    for program in ("torchx", "kfp", "airflow"):
+        (links / program).symlink_to(programs / program)
+    env = environment(state, PYTHONPATH=python_path(tmp_path / "metadata"), HOME=str(folder))
+    try:
+        return run_guide(ROOT / "docs/guides" / name, folder, env, links)
+    finally:
+        windlass(state, "down", "--yes")
+        strays.assert_none_left([state])
+
+
+def test_every_command_of_the_guide_from_torchx_works(tmp_path, programs):
+    assert steps_of("from-torchx.md", tmp_path, programs).count("test accuracy") == 3
