@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from windlass.deploy.files import GENERATED, files
+from windlass.deploy.files import GENERATED, files, write_files
 
 FOLDER = Path(__file__).parent.parent / "deploy"
 
@@ -15,10 +15,7 @@ def main() -> None:
         for path in (FOLDER / folder).rglob("*.*"):
             if str(path.relative_to(FOLDER)) not in wanted:
                 path.unlink()
-    for name, text in wanted.items():
-        path = FOLDER / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write_files(FOLDER, wanted)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from windlass.deploy.chart import chart_files
 from windlass.deploy.kustomize import kustomize_files
@@ -16,10 +17,18 @@ GENERATED = ("kustomize", "helm", "prometheus", "grafana", "dcgm-exporter")
 _HEADER = "# Written by tools/write_deployment.py; change src/windlass/deploy instead.\n"
 
 
-def files() -> dict[str, str]:
-    """Text of every generated file by its path under `deploy/`."""
-    commented = {path: _HEADER + text for path, text in _generated()}
+def files(header: str = _HEADER) -> dict[str, str]:
+    """Text of every generated file by its path under `deploy/`. `header`: comment that YAML files begin with."""
+    commented = {path: header + text for path, text in _generated()}
     return {**commented, **{f"grafana/{name}": text for name, text in board_files().items()}}
+
+
+def write_files(folder: Path, contents: Mapping[str, str]) -> None:
+    """Writes files, by their paths below a folder that is made if it does not exist. Raises OSError."""
+    for name, text in contents.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 def _generated() -> Iterator[tuple[str, str]]:

@@ -6,10 +6,12 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+import windlass
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.target import NoColorOption, uses_color
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 T = TypeVar("T")
-operator = verb_group("Run the operator, or install it in a cluster, check it, uninstall it.")
+operator = verb_group("Run the operator; install it in a cluster, check it, write its files, uninstall it.")
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 _CHECKED = Listing(
     (
@@ -183,6 +185,23 @@ def _report_installation(namespace: str, *, dry_run: bool, trainer: bool) -> Non
     names = ", ".join(each["metadata"]["name"] for each in labelled_runtimes())
     print(f"TrainJobs can name the runtimes {names}")
     print(f"the Kubeflow SDK finds the version of the trainer, {TRAINER_VERSION}, in {NAMESPACE}")
+
+
+@operator.command("files", short_help="Write the Helm chart, the kustomizations and the files for monitoring")
+def files(folder: Annotated[Path, typer.Argument(help="Folder to write into; made if it does not exist.")]) -> int:
+    """Write the objects of `operator install` as a Helm chart and as kustomizations, for clusters managed by these.
+
+    Also writes the rules for Prometheus, boards for Grafana, and values for the DCGM exporter.
+    """
+    from windlass.deploy import files as deployment  # noqa: PLC0415 - keeps the start of other verbs short
+
+    header = f"# Written by `windlass operator files`, version {windlass.__version__}.\n"
+    contents = deployment.files(header)
+    deployment.write_files(folder, contents)
+    print(f"wrote {len(contents)} files to {folder}")
+    print(f"  helm install windlass {folder}/helm/windlass -n {NAMESPACE} --create-namespace")
+    print(f"  kubectl apply --server-side -k {folder}/kustomize/overlays/default")
+    return ExitCode.OK
 
 
 @operator.command("uninstall", short_help="Uninstall the operator; jobs stay unless --delete-jobs")
