@@ -1,8 +1,11 @@
 import hashlib
+import re
 import subprocess
 from pathlib import Path
 
 import write_provenance
+
+import windlass
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,3 +30,25 @@ def test_the_recipe_makes_package_chart_sbom_and_provenance():
     recipe = subprocess.run(["make", "-n", "release"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for part in ("uv build", "cyclonedx-py requirements", "windlass-chart.tgz", "write_provenance.py dist"):
         assert part in recipe, part
+
+
+def test_the_image_is_for_two_architectures_without_root_and_from_a_digest():
+    bake = (ROOT / "deploy/docker-bake.hcl").read_text()
+    assert '["linux/amd64", "linux/arm64"]' in bake
+    assert f'default = "{windlass.__version__}"' in bake
+    [pattern] = re.findall(r'regexall\("(.*?)", BASE\)', bake)
+    assert re.search(pattern, f"python:3.13-slim@sha256:{'0' * 64}")
+    assert not re.search(pattern, "python:3.13-slim")
+    users = re.findall(r"^USER (.*)$", (ROOT / "deploy/Dockerfile").read_text(), re.MULTILINE)
+    assert [re.fullmatch(r"[1-9]\d*:[1-9]\d*", user) is not None for user in users] == [True]
+
+
+def test_the_image_has_every_file_that_its_build_names():
+    recipe = (ROOT / "deploy/Dockerfile").read_text()
+    allowed = set(re.findall(r"^!(.*)$", (ROOT / "deploy/Dockerfile.dockerignore").read_text(), re.MULTILINE))
+    copied = [word for line in re.findall(r"^COPY (?!--)(.*)$", recipe, re.MULTILINE) for word in line.split()[:-1]]
+    assert set(copied) <= allowed
+    assert all((ROOT / name).exists() for name in copied)
+    package = (ROOT / "pyproject.toml").read_text()
+    [hook] = re.findall(r'^path = "(tools/.*)"$', package, re.MULTILINE)
+    assert hook in copied
