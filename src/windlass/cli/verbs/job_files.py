@@ -46,6 +46,14 @@ class _Target(StrEnum):
     KUBERNETES = "kubernetes"
     TRAININGJOB = "trainingjob"
     SLURM = "slurm"
+    KUEUE = "kueue"
+    VOLCANO = "volcano"
+    COSCHEDULING = "coscheduling"
+    NATIVE = "native"
+    JOBSET = "jobset"
+
+
+_OTHER_SCHEDULERS = (_Target.KUEUE, _Target.VOLCANO, _Target.COSCHEDULING, _Target.NATIVE, _Target.JOBSET)
 
 
 def explain(
@@ -79,7 +87,7 @@ def render(
         typer.Option(
             "--for",
             help="kubernetes: print the objects that are created there, of manifests too; trainingjob: one resource; "
-            "slurm: a batch script.",
+            "slurm: a batch script; kueue, volcano, coscheduling, native, jobset: manifests for that scheduler.",
         ),
     ] = None,
     ship: ShipOption = "",
@@ -100,6 +108,8 @@ def render(
         return _print_objects(training_job_resources(submissions), output)
     if target is _Target.SLURM:
         return _print_batch_script(submissions)
+    if target in _OTHER_SCHEDULERS:
+        return _print_objects(_manifests_for(submissions, target), output)
     submissions = [with_launcher(each) for each in submissions]
     if output is _Form.JSON:
         fields = [as_fields(submission) for submission in submissions]
@@ -120,6 +130,16 @@ def _print_batch_script(submissions: Sequence[Submission]) -> int:
         print(f"windlass: {loss}", file=sys.stderr)
     print(script.text, end="")
     return ExitCode.OK
+
+
+def _manifests_for(submissions: Sequence[Submission], scheduler: str) -> Objects:
+    """The objects that run the jobs with a scheduler of others, and what they lose. Raises InputError."""
+    from windlass.jobs.kubernetes.manifests.manifest_file import Objects  # noqa: PLC0415 - loads the YAML parser
+    from windlass.jobs.kubernetes.other_schedulers.other_scheduler import OtherScheduler  # noqa: PLC0415
+    from windlass.jobs.kubernetes.other_schedulers.rendered_manifests import render_manifests  # noqa: PLC0415
+
+    made = render_manifests(submissions, OtherScheduler(scheduler))
+    return Objects(list(made.objects), list(made.warnings))
 
 
 def _print_objects(found: Objects, form: _Form) -> int:

@@ -32,19 +32,25 @@ def pod_group(parsed: ParsedJob) -> list[Manifest]:
 
 
 def _spec(parsed: ParsedJob, dialect: Dialect) -> Manifest:
-    policy, least = parsed.spec["runPolicy"]["schedulingPolicy"], _least(parsed.job)
+    policy, least = parsed.spec["runPolicy"]["schedulingPolicy"], least_size(parsed.job)
     if dialect is Dialect.NATIVE:
         return {"schedulingPolicy": {"gang": {"minCount": least.members}}}
-    needs = policy["minResources"].mapping() or {
-        device_name(name) if is_device(name) else name: format_quantity(name, amount)
-        for name, amount in total_request(least).items()
-    }
-    size = {"minMember": least.members, **({"minResources": needs} if needs else {})}
+    written = policy["minResources"].mapping()
+    size = {"minMember": least.members, **({"minResources": written} if written else pod_group_needs(least))}
     if dialect is Dialect.VOLCANO:
         of_class = {"priorityClassName": parsed.priority_class} if parsed.priority_class else {}
         return {**size, "queue": _volcano_queue(parsed, policy), **of_class}
     seconds = policy["scheduleTimeoutSeconds"].integer() if parsed.scheduler.is_foreign else None
     return {**size, **({} if seconds is None else {"scheduleTimeoutSeconds": seconds})}
+
+
+def pod_group_needs(job: Job) -> Manifest:
+    """The field minResources of a PodGroup of this size; none without requests."""
+    needs = {
+        device_name(name) if is_device(name) else name: format_quantity(name, amount)
+        for name, amount in total_request(job).items()
+    }
+    return {"minResources": needs} if needs else {}
 
 
 def _volcano_queue(parsed: ParsedJob, policy: ManifestField) -> str:
@@ -53,7 +59,7 @@ def _volcano_queue(parsed: ParsedJob, policy: ManifestField) -> str:
     return policy["queue"].text() or annotations[VOLCANO_QUEUE].text() or _VOLCANO_DEFAULT_QUEUE
 
 
-def _least(job: Job) -> Job:
+def least_size(job: Job) -> Job:
     """The job in the smallest size that it starts with; of a job with steps, the last one."""
     *_, job = jobs_of_steps(job)
     return replace(job, roles=tuple(replace(role, replicas=role.min_replicas or role.replicas) for role in job.roles))

@@ -18,9 +18,9 @@ def objects_of_jobs(submissions: Iterable[Submission]) -> Objects:
     """The service and every pod of each job's first generation. Raises InputError."""
     found = Objects([], [])
     for submission in submissions:
-        parsed = read(_resource(submission))
+        parsed = read(training_job_resource(submission))
         if isinstance(parsed, Fault):
-            raise input_error(submission.source, _in_a_file(parsed))
+            raise input_error(submission.source, fault_in_a_file(parsed))
         found.objects.extend(objects_of_parsed_job(parsed))
         found.warnings.extend(f"{submission.source}: {parsed.name}: {warning}" for warning in parsed.warnings)
     return found
@@ -28,14 +28,15 @@ def objects_of_jobs(submissions: Iterable[Submission]) -> Objects:
 
 def resources_of_jobs(submissions: Iterable[Submission]) -> Objects:
     """The TrainingJob of each job. Raises InputError."""
-    made = [_resource(submission) for submission in submissions]
+    made = [training_job_resource(submission) for submission in submissions]
     for submission, manifest in zip(submissions, made, strict=True):
         if isinstance(fault := read(manifest), Fault):
-            raise input_error(submission.source, _in_a_file(fault))
+            raise input_error(submission.source, fault_in_a_file(fault))
     return Objects(made, [])
 
 
-def _resource(submission: Submission) -> Manifest:
+def training_job_resource(submission: Submission) -> Manifest:
+    """The TrainingJob of a job in an image. Raises InputError for an array."""
     if submission.array:
         raise input_error(submission.source, "an array is many jobs; render it without its array")
     return training_job(_in_the_image(submission.job), submission.job.name)
@@ -46,7 +47,7 @@ def _in_the_image(job: Job) -> Job:
     return replace(job, workdir="", user="")
 
 
-def _in_a_file(fault: Fault) -> str:
+def fault_in_a_file(fault: Fault) -> str:
     """A fault of the object as one of its job file."""
     path = fault.path[1:] if fault.path[:1] == ("spec",) else fault.path
     return str(Fault(path, fault.message)) if path else fault.message
