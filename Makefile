@@ -120,7 +120,7 @@ release: .venv/.installed-release
 # Needs uv alone: the packages cannot be installed while the lock lacks one. Pins of the last extras exclude those of the others.
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --no-emit-index-url --generate-hashes --python-version 3.11
 lock: .venv/bin/uv
-	$(COMPILE) $(foreach extra,train kubernetes server float8 otlp remote-write s3 examples docs release dev,--extra $(extra)) -o requirements.lock
+	$(COMPILE) $(foreach extra,train kubernetes server float8 notebook otlp remote-write s3 examples docs release dev,--extra $(extra)) -o requirements.lock
 	$(COMPILE) $(foreach extra,kubernetes torchx kfp airflow,--extra $(extra)) -o requirements-pipelines.lock
 
 .venv/bin/uv:
@@ -131,7 +131,7 @@ clean:
 
 .venv/.installed-demo: EXTRAS = train,examples
 .venv/.installed-demo-kubernetes: EXTRAS = train,examples,kubernetes
-.venv/.installed-dev: EXTRAS = train,examples,kubernetes,otlp,remote-write,s3,dev
+.venv/.installed-dev: EXTRAS = train,examples,kubernetes,notebook,otlp,remote-write,s3,dev
 .venv/.installed-docs: EXTRAS = docs
 .venv/.installed-release: EXTRAS = release,dev
 .venv/.installed-%: $(PINS)

@@ -16,7 +16,8 @@ from windlass.jobs.description.options import RunOptions, completions_of, expect
 from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.server.cluster_options import ClusterOptions
 
-Verb: TypeAlias = Callable[..., int]
+Verb: TypeAlias = Callable[..., Any]
+"""A verb returns its exit code; the reader of a notebook's cell, its options."""
 _HINTS = get_type_hints(RunOptions)
 _MANY = {name for name, hint in _HINTS.items() if hint == tuple[str, ...]}
 
@@ -96,7 +97,7 @@ def takes_job_options(verb: Verb) -> Verb:
     own = list(inspect.signature(verb, eval_str=True).parameters.values())[1:]
 
     @functools.wraps(verb)
-    def with_options(**given: Any) -> int:
+    def with_options(**given: Any) -> Any:
         described = {field.name: given.pop(field.name) for field in fields(RunOptions)}
         values: dict[str, Any] = {name: value for name, value in described.items() if value is not None}
         for name in values.keys() & _MANY:

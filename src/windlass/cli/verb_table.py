@@ -10,6 +10,7 @@ VERBS = MappingProxyType(
         "submit": ("submit", "Submit a job, an array or a file of jobs, and print the ids"),
         "agent": ("agent", "Start and supervise the ranks of one node, instead of torchrun"),
         "alloc": ("alloc", "Hold nodes while a shell or a command runs here"),
+        "notebook": ("notebook", "Start JupyterLab in a member of a gang, and print its address"),
         "queue": ("listings", "List jobs that wait or run"),
         "status": ("status", "Details of a job; without a job, of the controller"),
         "top": ("top", "Live progress of running jobs; of one job, rank by rank"),

@@ -1,0 +1,95 @@
+"""A notebook on this machine: submits its job to the daemon, and waits until JupyterLab listens."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from windlass.cli import job_messages
+from windlass.cli.errors import UsageError
+from windlass.cli.job_submission import current_folder, current_user, for_this_machine, submission_context
+from windlass.cli.notebook_page import NotebookPage
+from windlass.cli.terminal.screen import Screen
+from windlass.jobs.description.options import RunOptions, from_options
+from windlass.jobs.description.submission import Submission
+from windlass.jupyter.folder import MODULE, NotebookFolder, new_token, read_address, read_token
+from windlass.server.discovery import find_daemon
+from windlass.server.errors import ApiError, ErrorCode
+
+Json = dict[str, Any]
+_POLL_S = 0.2
+_ENDED = ("Succeeded", "Failed")
+_REDIRECT = "open.html"
+
+
+class LocalNotebook:
+    """One notebook of a daemon, by its name. `idle_ms`: time without activity after which it ends; 0: never."""
+
+    def __init__(self, state: Path, options: RunOptions, idle_ms: int, screen: Screen) -> None:
+        self._state, self._options, self._idle_ms, self._screen = state, options, idle_ms, screen
+        self._name = options.name or ""
+        self._folder = NotebookFolder(state / "notebooks" / self._name)
+        self._daemon = find_daemon(state)
+
+    def start(self) -> NotebookPage:
+        """Starts the notebook, or finds the one that runs; returns its page once it listens. Raises ApiError."""
+        # 1. A notebook of this name that has not ended goes on.
+        job_id = self._running()
+        # 2. Without one, submit the job with a new token.
+        if not job_id:
+            submission = self._submission()
+            self._folder.prepare()
+            new_token(self._folder)
+            job_id = self._daemon.submit(for_this_machine([submission]), **submission_context())[0]
+        # 3. Wait for its nodes and for the server.
+        try:
+            port = self._await_port(job_id)
+        except KeyboardInterrupt:
+            self._screen.say(f"{job_id} goes on; end it with: windlass cancel {job_id}")
+            raise
+        self._screen.say(f"{job_id} runs; end it with: windlass cancel {job_id}")
+        return NotebookPage(port, read_token(self._folder), self._folder.path / _REDIRECT)
+
+    def _running(self) -> str:
+        """Returns the id of the job that runs or waits, "" without one. Raises UsageError if it is no notebook."""
+        for line in self._daemon.jobs(name=self._name):
+            role, *_ = (self._daemon.job(line["id"]).get("spec") or {}).get("roles") or [{}]
+            if MODULE in (role.get("command") or ()):
+                return str(line["id"])
+            raise UsageError(f"{line['id']} is no notebook and has its name\nchoose another one: --name NAME")
+        return ""
+
+    def _submission(self) -> Submission:
+        """Returns the job. Raises UsageError without JupyterLab, and InputError."""
+        if not all(map(importlib.util.find_spec, ("jupyterlab", "ipykernel"))):
+            raise UsageError("a notebook needs JupyterLab, which is missing\npip install 'windlass-train[notebook]'")
+        given = Path(self._options.workdir).expanduser() if self._options.workdir else None
+        workspace = ("--workspace", str(Path(current_folder(), given))) if given else ()
+        idle = ("--idle", f"{self._idle_ms / 1000:g}")
+        command = (sys.executable, "-m", MODULE, "--folder", str(self._folder.path), *idle, *workspace)
+        env = (*self._options.env, f"WINDLASS_STATE={self._state}")
+        return from_options(replace(self._options, env=env), command, cwd=os.sep, user=current_user())
+
+    def _await_port(self, job_id: str) -> int:
+        """Waits until the server of a job listens; returns its port. Raises ApiError if the job ends first."""
+        while True:
+            job = self._daemon.job(job_id)
+            address = read_address(self._folder)
+            if job["phase"] in _ENDED:
+                lines = job_messages.end_lines(job, "")
+                raise ApiError(ErrorCode.WRONG_STATE, f"the notebook has ended: {lines[0]}", f"windlass logs {job_id}")
+            if job["phase"] == "Running" and address and (address.job, address.attempt) == (job_id, job["attempts"]):
+                return address.port
+            self._screen.state(_state_line(job))
+            time.sleep(_POLL_S)
+
+
+def _state_line(job: Json) -> str:
+    if job["phase"] == "Running":
+        return f"job {job['id']}: JupyterLab starts"
+    return job_messages.waiting_line(job)

@@ -1,0 +1,63 @@
+"""`windlass notebook`: JupyterLab in the one member of a gang, on this machine or in a pod."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from windlass.cli.errors import UsageError
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.option_values import parse_duration_option
+from windlass.cli.options import takes_job_options
+from windlass.cli.target import NamespaceOption, NoColorOption, OnOption, StateOption, resolve_context, state_folder
+from windlass.cli.terminal.screen import Screen
+from windlass.jobs.description.options import RunOptions
+
+_GRACE = "30s"
+"""Time to save the workspace after SIGTERM, unless --grace is given."""
+_NOT_FOR_NOTEBOOKS = ("nodes", "procs", "mesh", "array", "launcher", "agent", "after")
+
+
+@takes_job_options
+def notebook(
+    options: RunOptions,
+    idle: Annotated[
+        str, typer.Option("--idle", metavar="DURATION", help="End after so long without activity; 0s: never.")
+    ] = "1h",
+    browser: Annotated[bool, typer.Option("--open", help="Open the notebook in a browser.")] = False,
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
+    state: StateOption = None,
+    no_color: NoColorOption = False,
+) -> int:
+    """Start JupyterLab in a member of a gang, and print its address with a private token.
+
+    A notebook is a job with one replica: `windlass queue` lists it, `windlass cancel` stops it, and it may be
+    preempted unless --no-preemptible is given. Its workspace is saved at the end, also after --idle, and is restored
+    by the next start under the same --name. For a notebook that runs, prints its address again.
+
+    On this machine it needs a daemon, and the files are in the state folder, or in --workdir.
+    """
+    refuse_gang_options(options)
+    idle_ms = parse_duration_option("--idle", idle)
+    described = replace(options, name=options.name or "notebook", grace=options.grace or _GRACE)
+    context = resolve_context(on, namespace)
+    if context is not None:
+        raise UsageError("a notebook starts on this machine only\nadd --on local")
+    from windlass.cli.notebook_job import LocalNotebook  # noqa: PLC0415 - help does not need it
+
+    with contextlib.closing(Screen(no_color=no_color)) as screen:
+        page = LocalNotebook(state_folder(state), described, idle_ms, screen).start()
+        screen.flush()
+        page.show(browser=browser)
+    return ExitCode.OK
+
+
+def refuse_gang_options(options: RunOptions) -> None:
+    """Raises UsageError for options of gangs with several ranks."""
+    given = [name for name in _NOT_FOR_NOTEBOOKS if getattr(options, name)]
+    if given:
+        raise UsageError(f"a notebook has one rank: it takes no {' and '.join(given)}\nremove it")
