@@ -41,6 +41,7 @@ test: .venv/.installed-dev
 	@sh tools/install_browser.sh
 	@sh tools/install_postgresql.sh
 	@sh tools/install_prometheus.sh
+	@sh tools/install_slurm.sh
 	@sh tools/install_nodes.sh
 	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),-n $(WORKERS) --dist loadscope --no-loadscope-reorder --durations 20)
 

@@ -14,7 +14,8 @@ from windlass.jobs.slurm.batch_script import BatchScript
 from windlass.jobs.slurm.rank_variables import (
     CODE_LINE,
     EXIT_LINE,
-    INDEX_LINE,
+    IDENTITY_LINES,
+    MEMBER_LINES,
     PROCS_EXPORT,
     RANK_LINES,
     RANK_SHELL,
@@ -65,7 +66,7 @@ def read_direct_command(script: BatchScript, steps: Sequence[SrunStep]) -> Direc
     return None if found is None else replace(found, **settings)
 
 
-_RENDERED = frozenset({*RANK_LINES, INDEX_LINE, *TORCHRUN_LINES, CODE_LINE, EXIT_LINE})
+_RENDERED = frozenset({*IDENTITY_LINES, *MEMBER_LINES, *RANK_LINES, *TORCHRUN_LINES, CODE_LINE, EXIT_LINE})
 
 
 def _read_setting(line: str, settings: dict[str, Any]) -> bool:

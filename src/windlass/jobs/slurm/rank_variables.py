@@ -7,16 +7,26 @@ import re
 from windlass import wire
 
 MASTER_PORT = 29500
+_NAME = f'{wire.JOB_NAME}="$SLURM_JOB_NAME"'
+IDENTITY_LINES = (f'export {wire.JOB_ID}="$SLURM_JOB_NAME-$SLURM_JOB_ID" {_NAME}',)
+"""The id of a job, the same after each requeue."""
+MEMBER_LINES = (
+    f'export {wire.JOB_ID}="$SLURM_JOB_NAME-${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID" {_NAME}',
+    f'export {wire.INDEX}="$SLURM_ARRAY_TASK_ID"',
+)
+"""The id of an array's member and its index."""
+_NODE_ADDRESS = """"$(scontrol show node -o "$MASTER_ADDR" | sed -n 's/.* NodeAddr=\\([^ ]*\\).*/\\1/p')\""""
 RANK_LINES = (
-    f'export {wire.JOB_ID}="$SLURM_JOB_NAME-$SLURM_JOB_ID" {wire.JOB_NAME}="$SLURM_JOB_NAME"',
     f'export {wire.GENERATION}="$(( ${{SLURM_RESTART_COUNT:-0}} + 1 ))"',
-    f'export {wire.CHECKPOINTS}="${{{wire.CHECKPOINTS}:-$PWD/checkpoints/$SLURM_JOB_NAME-$SLURM_JOB_ID}}"',
+    f'export {wire.CHECKPOINTS}="${{{wire.CHECKPOINTS}:-$PWD/checkpoints/${wire.JOB_ID}}}"',
     'export MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"',
+    f'getent hosts "$MASTER_ADDR" > /dev/null || export MASTER_ADDR={_NODE_ADDRESS}',
     f'export MASTER_PORT="$(( {MASTER_PORT} + SLURM_JOB_ID % 1000 ))"',
 )
-"""Identity of the job, its folder of checkpoints, and the rendezvous: the first node, and a port of this job."""
-INDEX_LINE = f'export {wire.INDEX}="$SLURM_ARRAY_TASK_ID"'
-"""The index of an array's member."""
+"""The attempt, the folder of checkpoints, and the rendezvous: the first node and a port of this job.
+
+The address of the node is that of Slurm's configuration where its name does not resolve.
+"""
 TORCHRUN_LINES = (
     'export PET_RDZV_BACKEND=c10d PET_RDZV_ENDPOINT="$MASTER_ADDR:$MASTER_PORT" PET_RDZV_ID="$SLURM_JOB_ID"',
     'export PET_NNODES="$SLURM_NNODES"',

@@ -16,7 +16,8 @@ from windlass.jobs.slurm.hostlist import compress_hosts
 from windlass.jobs.slurm.rank_variables import (
     CODE_LINE,
     EXIT_LINE,
-    INDEX_LINE,
+    IDENTITY_LINES,
+    MEMBER_LINES,
     PROCS_EXPORT,
     RANK_LINES,
     RANK_SHELL,
@@ -139,9 +140,8 @@ def _exports(job: Job, role: Role, *, is_array: bool) -> Iterator[str]:
     for name, value in role.env.items():
         if _IDENTIFIER.fullmatch(name):
             yield f"export {name}={shlex.quote(value)}"
+    yield from MEMBER_LINES if is_array else IDENTITY_LINES
     yield from RANK_LINES
-    if is_array:
-        yield INDEX_LINE
     if job.launcher is not Launcher.PLAIN:
         yield from TORCHRUN_LINES
         yield f"{PROCS_EXPORT}{role.procs}"
