@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass import wire
+from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
 from windlass.core.model.job import Launcher
 from windlass.jobs.description.options import RunOptions, from_options
@@ -21,14 +21,6 @@ from windlass.launch.agent import entry_of
 _JOB_FILES = (".yaml", ".yml")
 _SCRIPTS = (".py", ".sh")
 ON_KUBERNETES = "--on kubernetes"
-
-
-def current_user() -> str:
-    """Returns the name of the user who submits."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
 
 
 def read_submissions(

@@ -13,10 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_follower import FollowedLogs, FollowTarget, JobController, JobFollower, LocalTarget
-from windlass.cli.job_submission import current_user, for_this_machine
+from windlass.cli.job_submission import for_this_machine
 from windlass.cli.queue_limit import QueueLimit
 from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.screen import Screen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from windlass.cli.job_submission import current_user
+from windlass.cli.current_user import current_user
 from windlass.client.connection import TargetConnection
 from windlass.client.errors import InvalidRequestError
 from windlass.client.records import (

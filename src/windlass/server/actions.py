@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from windlass.core.lifecycle.events import Cancel, Event, Resume, Suspend
 from windlass.core.model.status import CANCELLED, TERMINAL, JobState, Phase, Status, Target, state_name
+from windlass.server.job_lines import Json
 from windlass.server.submission_request import SubmissionRequest
-from windlass.server.views import Json
 
 JOB_ACTIONS: Mapping[str, Callable[[str], Event]] = MappingProxyType(
     {"cancel": Cancel, "suspend": Suspend, "resume": Resume}

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -204,7 +205,7 @@ async def _object(request: Request) -> dict[str, Any]:
 
 def json_response(content: object, status: int = 200) -> Response:
     """A response with a JSON body, in UTF-8."""
-    return Response(json.dumps(content, ensure_ascii=False).encode(), status, media_type="application/json")
+    return Response(msgspec.json.encode(content), status, media_type="application/json")
 
 
 async def _refused(_request: Request, error: Exception) -> Response:

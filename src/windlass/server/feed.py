@@ -12,10 +12,9 @@ from windlass.backends.port import Changes
 from windlass.controller.controller import Controller
 from windlass.controller.observer import Observer
 from windlass.core.model.status import TERMINAL, JobState
-from windlass.server import views
 from windlass.server.data_source import JobRecords
+from windlass.server.job_lines import Json, job_line
 from windlass.server.job_lookup import JobLookup, is_pending
-from windlass.server.views import Json
 
 _HEARTBEAT_S = 15.0
 """Time without events after which a follower gets a comment that keeps the connection alive."""
@@ -86,7 +85,7 @@ class FollowedEvents:
                     yield event
                 for state in ends:
                     ended.add(state.id)
-                    yield {"type": "end", "job": views.job_line(state)}
+                    yield {"type": "end", "job": job_line(state)}
                 if ids and ended == ids:
                     yield {"type": "all ended"}
                     return

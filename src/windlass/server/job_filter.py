@@ -8,6 +8,7 @@ from typing import Any
 
 from windlass.core.model.status import CANCELLED, TERMINAL, JobState, Phase, state_name
 from windlass.server.errors import ApiError, ErrorCode
+from windlass.server.job_lines import FIELDS, FIELDS_ON_REQUEST
 
 _DEFAULT_LIMIT = 1_000
 _MAX_DIGITS = 18
@@ -32,11 +33,11 @@ class JobFilter:
 
     def has(self, state: JobState) -> bool:
         """Whether the job matches, ended or not."""
-        job = state.job
-        if not is_in_namespace(state.id, self.namespace) or not is_visible(state.id, self.visible):
+        if self.namespace and not is_in_namespace(state.id, self.namespace):
             return False
-        values = {"name": job.name, "user": job.user, "queue": job.queue}
-        return all(values[key] in accepted for key, accepted in self.fields) and (
+        if self.visible is not None and not is_visible(state.id, self.visible):
+            return False
+        return all(getattr(state.job, key) in accepted for key, accepted in self.fields) and (
             not self.states or not self.states.isdisjoint((state.status.phase.value, state_name(state.status)))
         )
 
@@ -62,6 +63,8 @@ class JobListing:
     limit: int = _DEFAULT_LIMIT
     progress: bool = False
     """Whether the training progress of jobs that hold nodes is added."""
+    fields: tuple[str, ...] = tuple(FIELDS)
+    """Fields of each line."""
 
     def has(self, state: JobState) -> bool:
         """Whether the job matches filter and search."""
@@ -107,14 +110,24 @@ def parse_filter(filters: Mapping[str, Any]) -> JobFilter:
 
 
 def parse_listing(filters: Mapping[str, str], visible: frozenset[str] | None = None) -> JobListing:
-    """Filters: those of `parse_filter`, search, offset, limit and progress. Raises ApiError."""
+    """Filters: those of `parse_filter`, search, offset, limit, progress and fields. Raises ApiError."""
     return JobListing(
         replace(parse_filter(filters), visible=visible),
         filters.get("search", "").casefold(),
         _number(filters, "offset", 0),
         _number(filters, "limit", _DEFAULT_LIMIT),
         bool(filters.get("progress")),
+        parse_fields(filters.get("fields", "")),
     )
+
+
+def parse_fields(text: str) -> tuple[str, ...]:
+    """Names of fields by commas; without any, those of every line. Raises ApiError for an unknown one."""
+    names = tuple(text.split(",")) if text else tuple(FIELDS)
+    if unknown := [name for name in names if name not in FIELDS and name not in FIELDS_ON_REQUEST]:
+        known = ", ".join((*FIELDS, *FIELDS_ON_REQUEST))
+        raise ApiError(ErrorCode.BAD_REQUEST, f"no field of a job is named {unknown[0][:40]!r}", f"fields: {known}")
+    return names
 
 
 def parse_history(filters: Mapping[str, str], visible: frozenset[str] | None = None) -> HistoryFilter:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from windlass.controller.controller import Controller
 from windlass.core.model.status import HOLDING, JobState, Phase
-from windlass.server import views
 from windlass.server.data_source import DataSource
 from windlass.server.errors import ApiError, ErrorCode
-from windlass.server.views import Json, PendingStatus
+from windlass.server.job_lines import NOT_PENDING, Json, PendingStatus, job_line
 
 
 class JobLookup:
@@ -17,6 +16,9 @@ class JobLookup:
 
     def __init__(self, controller: Controller, source: DataSource) -> None:
         self._controller, self._source, self._records = controller, source, source.records
+        self._listed_fields: tuple[str, ...] = ()
+        self._listed: dict[str, tuple[JobState, PendingStatus, Json]] = {}
+        """The lines of the last listing with `_listed_fields`, by id, and what each was made of."""
 
     async def ids(self, name: str) -> list[str]:
         """Ids of the jobs that a name or id means: one, or an array's members."""
@@ -40,13 +42,26 @@ class JobLookup:
 
     def line(self, state: JobState, positions: Mapping[str, int]) -> Json:
         """The job as one line of a listing."""
-        return views.job_line(state, self.pending_status(state, positions))
+        return job_line(state, self.pending_status(state, positions))
+
+    def lines(self, states: Iterable[JobState], positions: Mapping[str, int], fields: tuple[str, ...]) -> list[Json]:
+        """Jobs as lines of a listing, with these fields. A line of the last listing is kept until its job changes."""
+        known = self._listed if fields == self._listed_fields else {}
+        listed = {}
+        for state in states:
+            status = self.pending_status(state, positions)
+            entry = known.get(state.id)
+            if entry is None or entry[0] is not state or entry[1] != status:
+                entry = state, status, job_line(state, status, fields)
+            listed[state.id] = entry
+        self._listed, self._listed_fields = listed, fields
+        return [line for _, _, line in listed.values()]
 
     def pending_status(self, state: JobState, positions: Mapping[str, int]) -> PendingStatus:
         """Verdict and position of a job if it is pending, and the diagnosis of what keeps it from running."""
         obstacle = self._source.wait_verdict(state.id)
         if not is_pending(state):
-            return views.NOT_PENDING if obstacle is None else PendingStatus(obstacle=obstacle)
+            return NOT_PENDING if obstacle is None else PendingStatus(obstacle=obstacle)
         return PendingStatus(self._controller.plan.verdicts.get(state.id), positions.get(state.id, 0), obstacle)
 
 

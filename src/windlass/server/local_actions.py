@@ -17,16 +17,15 @@ from windlass.core.model.job import Job
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.resources import CPU
 from windlass.core.model.status import TERMINAL
-from windlass.server import views
 from windlass.server.actions import JOB_ACTIONS, find_obstacle
 from windlass.server.dashboard.listener import DEFAULT_PORT, DashboardListener
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.feed import EventFeed
+from windlass.server.job_lines import Json, job_line
 from windlass.server.local_data_source import resolve_name
 from windlass.server.priority_request import with_priority
 from windlass.server.service import Service
 from windlass.server.submission_request import SubmissionRequest, find_repeated, number_jobs
-from windlass.server.views import Json
 
 _PORTS = 1 << 16
 
@@ -90,7 +89,7 @@ class LocalActions:
         if no := self._controller.refusal(changed, state.job):
             raise ApiError(ErrorCode.REFUSED, f"{state.id} cannot have priority {priority}: {no.message}")
         await self._commit([self._backend.inject(JobChanged(state.id, changed))])
-        return {"jobs": [views.job_line(await self._service.lookup.state(state.id))]}
+        return {"jobs": [job_line(await self._service.lookup.state(state.id))]}
 
     async def act_on_all(self, verb: str, body: Mapping[str, Any]) -> Json:
         """Cancels, suspends or resumes several `jobs`. Returns the changed jobs' lines and an error for each other."""
@@ -126,7 +125,7 @@ class LocalActions:
         event = make_event(str(body.get("by", "")))
         await self._commit([self._backend.inject(JobEvent(job_id, event)) for job_id in job_ids])
         states = [await self._service.lookup.state(job_id) for job_id in job_ids]
-        return [views.job_line(state) for state in states]
+        return [job_line(state) for state in states]
 
     # --- reservations and the daemon ----------------------------------------------------------------------------------
 

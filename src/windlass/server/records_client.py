@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,10 +14,10 @@ from windlass.backends.local.supervisor import proc
 from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase
 from windlass.server import views
 from windlass.server.errors import ApiError, ErrorCode
-from windlass.server.job_filter import parse_filter
+from windlass.server.job_filter import parse_fields, parse_filter
+from windlass.server.job_lines import FIELDS, Json, PendingStatus, job_line
 from windlass.server.progress import summarize_progress
 from windlass.server.telemetry_records.recorder import STORE_NAME
-from windlass.server.views import Json, PendingStatus
 
 _DEFAULT_LIMIT = 1_000
 _LIVING = HOLDING, frozenset({Phase.QUEUED}), frozenset(Phase) - HOLDING - TERMINAL - {Phase.QUEUED}
@@ -49,7 +50,8 @@ class RecordsClient:
             query, left = job_filter.query(phases), limit - len(found)
             if query and left > 0:
                 found += self._records.jobs(**query, first_come=phases is not TERMINAL, limit=left)
-        lines = [self._line(state) for state in found]
+        fields = parse_fields(str(filters.get("fields") or ""))
+        lines = [self._line(state, fields) for state in found]
         if filters.get("progress"):
             for line, state in zip(lines, found, strict=True):
                 seen = state.status.phase in HOLDING
@@ -96,7 +98,7 @@ class RecordsClient:
     def history(self, **filters: Any) -> list[Json]:
         """Ended jobs, the last first."""
         given = {key: value for key, value in filters.items() if value}
-        return [views.job_line(state) for state in self._records.history(**given)]
+        return [job_line(state) for state in self._records.history(**given)]
 
     def close(self) -> None:
         """Closes the database."""
@@ -108,8 +110,8 @@ class RecordsClient:
         except NameResolutionError as error:
             raise ApiError(ErrorCode.NO_SUCH_JOB, str(error)) from None
 
-    def _line(self, state: JobState) -> Json:
-        return views.job_line(state, self._waiting(state))
+    def _line(self, state: JobState, fields: Iterable[str] = FIELDS) -> Json:
+        return job_line(state, self._waiting(state), fields)
 
     def _waiting(self, state: JobState) -> PendingStatus:
         return PendingStatus(self._records.verdict(state.id)) if state.status.phase is Phase.QUEUED else PendingStatus()

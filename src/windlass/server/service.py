@@ -18,10 +18,10 @@ from windlass.server.data_source import DataSource
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.feed import EventFeed, FollowedEvents
 from windlass.server.job_filter import HistoryFilter, JobListing, parse_history, parse_listing
+from windlass.server.job_lines import Json, job_line
 from windlass.server.job_lookup import JobLookup, listing_order
 from windlass.server.progress import summarize_progress
 from windlass.server.scheduler_queries import SchedulerQueries
-from windlass.server.views import Json
 
 if TYPE_CHECKING:
     from windlass.server.telemetry_records.queries import HistorySpan
@@ -97,7 +97,7 @@ class Service:
             chosen += [state for state in ended if state.id not in known and listing.has(state)]
         total = len(chosen)
         chosen = chosen[listing.offset : end]
-        lines = [self.lookup.line(state, positions) for state in chosen]
+        lines = self.lookup.lines(chosen, positions, listing.fields)
         if listing.progress:
             lines = [{**line, "progress": await self._progress(s)} for line, s in zip(lines, chosen, strict=True)]
         return lines, total
@@ -182,4 +182,4 @@ class Service:
 
     async def ended_jobs(self, chosen: HistoryFilter) -> list[Json]:
         """Ended jobs, the last first."""
-        return [views.job_line(state) for state in await self.source.records.history(chosen)]
+        return [job_line(state) for state in await self.source.records.history(chosen)]

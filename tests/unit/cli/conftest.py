@@ -16,9 +16,9 @@ from windlass.cli.entry import main
 from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import Job, Role
 from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Placement
-from windlass.server import views
 from windlass.server.client import Client
 from windlass.server.errors import ApiError, ErrorCode
+from windlass.server.job_lines import job_line
 
 NOW = 1_700_000_000_000
 PING: dict[str, Any] = {
@@ -119,7 +119,7 @@ def succeeded(number: int = 1, **more: Any) -> JobState:
 
 def line(state: JobState, **more: Any) -> dict[str, Any]:
     """Returns the job as a line of the API."""
-    return {**views.job_line(state), **more}
+    return {**job_line(state), **more}
 
 
 @pytest.fixture

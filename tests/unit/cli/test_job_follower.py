@@ -20,6 +20,7 @@ from windlass.jobs.description.submission import Submission
 from windlass.server import views
 from windlass.server.cluster_options import ClusterOptions
 from windlass.server.errors import ApiError, ErrorCode
+from windlass.server.job_lines import NOT_PENDING
 
 NOW = 1_700_000_000_000
 HANDED = [Submission(Job("digits", (Role(command=("true",)),)))]
@@ -339,7 +340,7 @@ def test_lines_by_rank_attempt_stream_and_pattern(printed, windlass, options, ou
 
 
 def _details(state):
-    return views.job_details(state, views.NOT_PENDING, (), ())
+    return views.job_details(state, NOT_PENDING, (), ())
 
 
 @pytest.mark.parametrize(("rank", "missing"), [("9", "rank 9"), ("7-9", "ranks 7-9")])

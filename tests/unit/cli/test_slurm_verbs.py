@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from windlass.cli.slurm import job_fields
 from windlass.cli.slurm.field_values import slurm_duration, slurm_memory
 
 NODES = [
@@ -47,8 +48,11 @@ def test_squeue_has_the_columns_of_slurm(listed, windlass):
 def test_squeue_filters_at_the_controller(listed, windlass):
     windlass("squeue", "-u", "zoë", "-p", "research", "-n", "digits", "-t", "all")
     [(_, path, filters, _)] = listed.asked
+    [fields] = filters.pop("fields")
     expected = {"user": ["zoë"], "queue": ["research"], "name": ["digits"], "all": ["True"], "limit": ["1000000"]}
     assert (path, filters) == ("/v1/jobs", expected)
+    assert "nodes" in fields.split(",")
+    assert "request" not in fields.split(",")
 
 
 @pytest.mark.parametrize(
@@ -57,10 +61,42 @@ def test_squeue_filters_at_the_controller(listed, windlass):
         (["-o", "%i|%T|%b"], "JOBID|STATE|TRES_PER_NODE\ndigits-1|RUNNING|gres/gpu:1\n"),
         (["-o", "%.10i,%3t;"], "     JOBID,ST ;\n  digits-1,R  ;\n"),
         (["-h", "-o", "%A %D %N %l %y"], "1 2 n[1-2] UNLIMITED 0\n"),
+        (["-h", "-o", "%a %q %E %h %z"], "(null) normal (null) OK *:*:*\n"),
+        (
+            ["-O", "jobid:.4,name:8,StateCompact:3"],
+            "JOBIDNAME    ST \n   1digits  R  \n"[0:0] + " JOB"[0:0] + "JOBINAME    ST \n   1digits  R  \n",
+        ),
     ],
 )
 def test_squeue_formats(listed, windlass, options, out):
     assert windlass("squeue", "-j", "1", *options).out == out
+
+
+def test_squeue_sorts_by_fields(listed, windlass):
+    assert windlass("squeue", "-h", "-t", "all", "-o", "%A", "-S", "-i").out == "3\n2\n1\n"
+    assert windlass("squeue", "-h", "-t", "all", "-o", "%A", "-S", "T,A").out == "3\n2\n1\n"
+
+
+def test_squeue_repeats_until_it_is_interrupted(listed, windlass, monkeypatch):
+    naps = []
+
+    def nap(seconds):
+        naps.append(seconds)
+        if len(naps) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", nap)
+    ran = windlass("squeue", "-i", "30", "-t", "R", "-o", "%i")
+    assert (ran.code, naps) == (130, [30, 30])
+    assert ran.out.count("JOBID\ndigits-1\n") == 2
+
+
+def test_each_field_of_squeue_needs_only_the_fields_that_it_names(listed):
+    rows = listed.says["/v1/jobs"]["jobs"]
+    for field in (*job_fields.FIELDS.values(), *job_fields.NAMED_FIELDS.values()):
+        needed = job_fields.needed_fields([field])
+        for row in rows:
+            assert field.value({name: row[name] for name in needed if name in row}) == field.value(row)
 
 
 def test_no_job_and_no_header_print_nothing(daemon, windlass):
@@ -78,7 +114,10 @@ def test_squeue_as_json(listed, windlass):
     ("words", "code", "message"),
     [
         (["squeue", "-j", "nope"], 4, "Invalid job id specified: nope\nwindlass sacct lists all jobs"),
-        (["squeue", "-o", "%z"], 2, "--format: there is no field %z\nfields are %A"),
+        (["sinfo", "-o", "%z"], 2, "--format: there is no field %z\nfields are %a"),
+        (["squeue", "-O", "jobid,foo"], 2, "--Format: there is no field 'foo'\nfields are account"),
+        (["squeue", "-O", "jobid", "-o", "%i"], 2, "--format and --Format exclude each other"),
+        (["squeue", "-S", "%"], 2, "--sort: there is no field"),
         (["squeue", "-t", "FOO"], 2, "--states: there is no state 'FOO'\nstates are PENDING"),
         (["sacct", "-o", "JobIDs"], 2, "--format: there is no field 'JobIDs'; did you mean 'jobid'?"),
         (["scancel"], 2, "nothing to cancel\nname jobs, or write -u USER"),

@@ -13,12 +13,13 @@ from windlass.backends.port import Transition
 from windlass.core.model.diagnosed_cause import CERTAIN, DiagnosedCause
 from windlass.server import views
 from windlass.server.errors import ApiError, ErrorCode
+from windlass.server.job_lines import NOT_PENDING
 
 NOW = 1_700_000_000_000
 
 
 def story(state, tasks=(), transitions=(), **more):
-    details = views.job_details(state, views.NOT_PENDING, tasks, transitions, ["4 threads a rank"])
+    details = views.job_details(state, NOT_PENDING, tasks, transitions, ["4 threads a rank"])
     return {**json.loads(json.dumps(details)), **more}
 
 

@@ -12,7 +12,7 @@ from windlass.backends.local.state_store import Notes
 from windlass.core.lifecycle.events import Cancel, Exit, GangGone, MemberExited, Started, Suspend
 from windlass.core.model.job import ArrayMember, Job, Role
 from windlass.jobs.description.submission import Submission
-from windlass.server import views
+from windlass.server.job_lines import job_line
 from windlass.server.local_data_source import LocalDataSource
 
 
@@ -65,6 +65,22 @@ def test_jobs_that_hold_nodes_come_first_then_the_queue(crowded, job):
 )
 def test_filters(crowded, query, found):
     assert ids(crowded.get(f"/v1/jobs?{query}")) == found
+
+
+def test_lines_have_the_fields_that_are_asked_for(crowded):
+    rows = crowded.get("/v1/jobs?fields=id,phase,workdir").json["jobs"]
+    assert rows[0] == {"id": "one-1", "phase": "Admitted", "workdir": ""}
+    refused = crowded.get("/v1/jobs?fields=id,colour")
+    assert (refused.status, refused.json["error"]["message"]) == (400, "no field of a job is named 'colour'")
+
+
+def test_a_kept_line_follows_its_job(crowded):
+    def phases():
+        return {row["id"]: row["phase"] for row in crowded.get("/v1/jobs?fields=id,phase").json["jobs"]}
+
+    before = phases()
+    crowded.happen("two-2", Suspend("ada"))
+    assert phases() == {**before, "two-2": "Suspended"}
 
 
 def test_ended_jobs_are_listed_on_request(crowded):
@@ -273,6 +289,6 @@ def test_a_line_has_the_same_fields_for_every_job(daemon, job):
     daemon.submit(job("plain"), Submission(job("sweep"), array=(3,)))
     rows = daemon.get("/v1/jobs").json["jobs"]
     state = daemon.backend.store.job("plain-1")
-    assert list(rows[0]) == list(rows[1]) == list(views.job_line(state))
+    assert list(rows[0]) == list(rows[1]) == list(job_line(state))
     assert state.job.array is None
     assert daemon.backend.store.job("sweep-2_3").job.array == ArrayMember("sweep-2", 3)

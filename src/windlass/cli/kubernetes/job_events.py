@@ -20,8 +20,8 @@ from windlass.core.lifecycle.events import Diagnosed
 from windlass.core.model.status import CANCELLED, TERMINAL, JobState, Phase
 from windlass.jobs.kubernetes.status.conditions import Conditions, conditions_of
 from windlass.jobs.kubernetes.status.diagnosis_condition import DIAGNOSED, diagnosis_message
-from windlass.server import views
 from windlass.server.errors import ApiError
+from windlass.server.job_lines import job_line
 
 Json = dict[str, Any]
 _QUERY_INTERVAL_S = 1.0
@@ -124,7 +124,7 @@ class JobEvents:
         else:
             self._waiting.pop(job.id, None)
         if state.status.phase in TERMINAL or deleted:
-            line = views.job_line(state)
+            line = job_line(state)
             self._end(job.id, line if state.status.phase in TERMINAL else _as_cancelled(line))
         if self._events:
             self._has_events.set()

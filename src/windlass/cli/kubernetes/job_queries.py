@@ -17,7 +17,8 @@ from windlass.cli.kubernetes.pod_ranks import PodRank, pod_nodes, pod_tasks, ran
 from windlass.core.model.status import TERMINAL, Phase
 from windlass.server import views
 from windlass.server.errors import ApiError, ErrorCode
-from windlass.server.job_filter import parse_filter
+from windlass.server.job_filter import parse_fields, parse_filter
+from windlass.server.job_lines import NOT_PENDING, job_line
 
 Json = dict[str, Any]
 _OPERATOR_UNAVAILABLE = (ErrorCode.NO_DAEMON, ErrorCode.NOT_ALLOWED)
@@ -49,7 +50,7 @@ class JobQueries:
         """Returns the details of a job, or the lines of an array's members."""
         found = self.finder.find(name)
         if len(found) > 1:
-            return {"id": name, "members": [views.job_line(each.state()) for each in found]}
+            return {"id": name, "members": [job_line(each.state()) for each in found]}
         try:
             return self.operator.get(f"/v1/jobs/{self._id(name, found)}")
         except ApiError as error:
@@ -85,7 +86,7 @@ class JobQueries:
                 self._fall_back_to_objects(error)
             if not found:
                 raise self._unknown(name, error) from None
-            return {"job": views.job_line(found[0].state()), "now": 0}
+            return {"job": job_line(found[0].state()), "now": 0}
 
     def explain_all(self) -> Json:
         """Returns all waiting jobs with their reasons."""
@@ -147,7 +148,8 @@ def _stored_lines(finder: JobFinder, namespace: str | None, filters: Mapping[str
     everything = finder.all(namespace)
     states = [each.state() for each in everything]
     chosen = [s for s in states if (wanted.ended or s.status.phase not in TERMINAL) and wanted.has(s)]
-    lines = [views.job_line(state) for state in sorted(chosen, key=listing_order)]
+    fields = parse_fields(str(filters.get("fields") or ""))
+    lines = [job_line(state, NOT_PENDING, fields) for state in sorted(chosen, key=listing_order)]
     return lines[:limit]
 
 
@@ -155,8 +157,8 @@ def _stored_details(finder: JobFinder, found: JobObject) -> Json:
     """Returns the details of a job without the operator: its state and the nodes of its pods."""
     state = found.state()
     pods = finder.pods(found)
-    line = views.job_line(state)
-    details = views.job_details(state, views.NOT_PENDING, pod_tasks(found, pods), ())
+    line = job_line(state)
+    details = views.job_details(state, NOT_PENDING, pod_tasks(found, pods), ())
     return {**details, **line, "nodes": line["nodes"] or pod_nodes(pods)}
 
 

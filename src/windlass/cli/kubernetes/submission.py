@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from windlass.backends.kubernetes.gangs.name_suffix import name_suffix
 from windlass.backends.kubernetes.gangs.repeated_object import without_server_fields
 from windlass.cli.config_file import config_path, configured
+from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
-from windlass.cli.job_submission import current_folder, current_user, image_command, read_submissions, split_job_file
+from windlass.cli.job_submission import current_folder, image_command, read_submissions, split_job_file
 from windlass.cli.kubernetes.job_names import resource_of
 from windlass.cli.kubernetes.training_jobs import build_training_jobs
 from windlass.cli.terminal.formatting import pluralize

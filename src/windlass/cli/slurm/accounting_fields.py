@@ -9,7 +9,6 @@ from windlass.cli.errors import UsageError
 from windlass.cli.slurm.field_values import job_state, node_list, run_time, slurm_duration, slurm_time
 from windlass.cli.slurm.format_text import Row
 from windlass.jobs.syntax.durations import clock_parts
-from windlass.jobs.syntax.names import did_you_mean
 
 DEFAULT_FIELDS = "JobID,JobName,Partition,User,AllocCPUS,State,ExitCode"
 
@@ -75,6 +74,8 @@ def _column(word: str) -> tuple[str, int, Callable[[Row], str]]:
     """A column of "JobID" or "JobID%20"."""
     name, _, width = word.strip().partition("%")
     if name.lower() not in FIELDS:
+        from windlass.jobs.syntax.names import did_you_mean  # noqa: PLC0415 - needed only after an error
+
         hint = did_you_mean(name.lower(), FIELDS)
         known = ", ".join(title for title, _, _ in FIELDS.values())
         raise UsageError(f"--format: there is no field {name[:40]!r}{hint}\nfields are {known}")

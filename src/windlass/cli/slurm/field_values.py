@@ -11,6 +11,11 @@ from windlass.jobs.slurm.hostlist import compress_hosts
 from windlass.jobs.syntax.durations import clock_parts
 
 NONE = "N/A"
+NULL = "(null)"
+STATE = ("phase", "reason")
+"""Fields of a row that `job_state` needs."""
+RUN_TIME = ("run_time", "running_since", "finished_at")
+"""Fields of a row that `run_time` needs."""
 LETTERS = {
     "PENDING": "PD", "CONFIGURING": "CF", "RUNNING": "R", "REQUEUED": "RQ", "SUSPENDED": "S", "COMPLETED": "CD",
     "FAILED": "F", "CANCELLED": "CA", "TIMEOUT": "TO", "NODE_FAIL": "NF", "DEADLINE": "DL",

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from windlass.cli.completion import complete_job_names
+from windlass.cli.current_user import current_user
 from windlass.cli.exit_codes import OF_ERROR, ExitCode
-from windlass.cli.job_submission import current_user
 from windlass.cli.target import ControllerClient, NamespaceOption, OnOption, StateOption, controller_client
 from windlass.server.errors import error_from_json
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import OF_ERROR, ExitCode
-from windlass.cli.job_submission import current_folder, current_user, for_this_machine, submission_context
+from windlass.cli.job_submission import current_folder, for_this_machine, submission_context
 from windlass.cli.target import (
     OnOption,
     StateOption,

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
 
+from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.job_submission import current_user
 from windlass.cli.slurm import accounting_fields, job_fields, node_fields
 from windlass.cli.slurm.field_values import ENDED, LETTERS, job_state
-from windlass.cli.slurm.format_text import format_rows
+from windlass.cli.slurm.format_text import format_rows, parse_format
+from windlass.cli.slurm.queue_listing import read_listing
 from windlass.cli.target import (
     OnOption,
     StateOption,
@@ -51,8 +53,11 @@ def squeue(
     partition: Partitions = "",
     states: States = "",
     form: FormatText = "",
+    names: Annotated[str, typer.Option("-O", "--Format", help="Fields by name: jobid:.18,name:10,…")] = "",
+    order: Annotated[str, typer.Option("-S", "--sort", help="Order by letters of fields, such as P,-p.")] = "",
     long: Annotated[bool, typer.Option("-l", "--long", help="With states in words and time limits.")] = False,
     start: Annotated[bool, typer.Option("--start", help="Expected starts of pending jobs.")] = False,
+    iterate: Annotated[int | None, typer.Option("-i", "--iterate", min=1, help="Repeat every so many seconds.")] = None,
     no_header: NoHeader = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     on: OnOption = "",
@@ -64,16 +69,23 @@ def squeue(
     warn_if_offline(source)
     wanted = parse_states("PD" if start and not states else states)
     filters = {"user": current_user() if me else user, "name": name, "queue": partition}
-    found = source.jobs(all="" if not wanted & ENDED else True, limit=MAX_JOBS, **filters)
-    rows = select_jobs([row for row in found if not wanted or job_state(row) in wanted], jobs)
-    if as_json:
-        print(json.dumps({"jobs": [job_fields.job_json(row) for row in rows]}, indent=2))
-        return ExitCode.OK
-    if long and not no_header and not form:
-        print(time.strftime("%a %b %d %H:%M:%S %Y"))
+    filters |= {"all": "True" if wanted & ENDED else ""}
     default = job_fields.LONG_FORMAT if long else job_fields.START_FORMAT if start else job_fields.DEFAULT_FORMAT
-    _print_lines(format_rows(form or default, job_fields.FIELDS, rows, header=not no_header))
-    return ExitCode.OK
+    listing = read_listing(form, names, order, default)
+    has_time = not no_header and (iterate or (long and not form and not names))
+    while True:
+        fields = ",".join(("id", "number", "array", *job_fields.JSON_FIELDS)) if as_json else listing.fields
+        found = source.jobs(limit=MAX_JOBS, fields=fields, **filters)
+        rows = listing.sorted_rows(select_jobs(found, jobs, wanted))
+        if as_json:
+            print(json.dumps({"jobs": [job_fields.job_json(row) for row in rows]}, indent=2))
+        else:
+            _print_lines([time.strftime("%a %b %d %H:%M:%S %Y")] if has_time else ())
+            _print_lines(format_rows(listing.parts, rows, header=not no_header))
+        if not iterate:
+            return ExitCode.OK
+        sys.stdout.flush()
+        time.sleep(iterate)
 
 
 def _print_lines(lines: Iterable[str]) -> None:
@@ -94,8 +106,12 @@ def parse_states(text: str) -> frozenset[str]:
     return frozenset(wanted)
 
 
-def select_jobs(rows: Sequence[Row], jobs: str) -> Sequence[Row]:
-    """The jobs of -j: by id, number, array or member of an array. Raises ApiError if a single one is unknown."""
+def select_jobs(found: Sequence[Row], jobs: str, states: Collection[str]) -> Sequence[Row]:
+    """The jobs of -j: by id, number, array or member of an array. Raises ApiError if a single one is unknown.
+
+    `states`: accepted ones; any if it is empty.
+    """
+    rows = [row for row in found if job_state(row) in states] if states else found
     words = [word for word in jobs.split(",") if word]
     if not words:
         return rows
@@ -133,7 +149,7 @@ def sinfo(
     titles = node_fields.FIELDS
     kept = [row for row in rows if wanted is None or not wanted.isdisjoint((row["state"], titles["t"].value(row)))]
     default = node_fields.LONG_FORMAT if long else node_fields.NODE_FORMAT if each else node_fields.DEFAULT_FORMAT
-    _print_lines(format_rows(form or default, titles, kept, header=not no_header))
+    _print_lines(format_rows(parse_format(form or default, titles), kept, header=not no_header))
     return ExitCode.OK
 
 
@@ -155,7 +171,7 @@ def sacct(
     source = record_source(on, namespace, folder)
     wanted = parse_states(states)
     found = source.jobs(all=True, user=user, name=name, limit=limit)
-    rows = select_jobs([row for row in found if not wanted or job_state(row) in wanted], jobs)
+    rows = select_jobs(found, jobs, wanted)
     fields = form or accounting_fields.DEFAULT_FIELDS
     lines = accounting_fields.accounting_lines(fields, rows, header=not no_header, parsable=parsable)
     _print_lines(lines)
