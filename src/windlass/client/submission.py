@@ -10,10 +10,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from windlass.cli.current_user import current_user
 from windlass.cli.job_submission import (
     check_program,
     current_folder,
-    current_user,
     for_this_machine,
     image_command,
     local_command,

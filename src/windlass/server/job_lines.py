@@ -39,7 +39,7 @@ NOT_PENDING = PendingStatus()
 
 
 class _Listed(NamedTuple):
-    """What the fields of a line are made of. `verdict`: None unless the job is pending."""
+    """Parts of which the fields of a line are made. `verdict`: None unless the job is pending."""
 
     state: JobState
     status: Status

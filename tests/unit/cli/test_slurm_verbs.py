@@ -7,6 +7,11 @@ import pytest
 
 from windlass.cli.slurm import job_fields
 from windlass.cli.slurm.field_values import slurm_duration, slurm_memory
+from windlass.core.ledger import Ledger
+from windlass.core.model.node import Node
+from windlass.core.model.queue import Queue
+from windlass.jobs.cluster.snapshot_file import SnapshotRecord, to_plain
+from windlass.server.client import Client
 
 NODES = [
     {
@@ -185,6 +190,63 @@ def test_sbatch_submits_the_imported_job(daemon, windlass, tmp_path):
     assert submission["job"]["roles"][0]["replicas"] == 2
     assert submission["job"]["roles"][0]["command"][-1] == "x"
     assert windlass("sbatch", "--parsable", "-Q", str(script)) == (0, "train-7\n", "")
+
+
+@pytest.fixture
+def train(tmp_path):
+    script = tmp_path / "train.sbatch"
+    script.write_text("#!/bin/bash\n#SBATCH -N 2 --gpus-per-node=1 -t 1:00:00\nsrun ./train\n")
+    return str(script)
+
+
+def test_sbatch_takes_options_of_the_command_line_and_of_the_environment(daemon, windlass, train, monkeypatch):
+    daemon.says["/v1/jobs"] = {"ids": ["train-7"]}
+    monkeypatch.setenv("SBATCH_JOB_NAME", "digits")
+    assert windlass("sbatch", "-N3", "-H", train).out == "Submitted batch job train-7\n"
+    [submission] = daemon.asked[-1][3]["submissions"]
+    job = submission["job"]
+    assert (job["name"], job["suspend"], job["roles"][0]["replicas"]) == ("digits", True, 3)
+
+
+def test_sbatch_submits_a_wrapped_command(daemon, windlass):
+    daemon.says["/v1/jobs"] = {"ids": ["wrap-7"]}
+    assert windlass("sbatch", "--wrap", "echo $HOME").code == 0
+    [submission] = daemon.asked[-1][3]["submissions"]
+    assert submission["job"]["roles"][0]["command"][-1].endswith("echo $HOME\n")
+
+
+def test_sbatch_waits_and_exits_with_the_code_of_the_job(daemon, windlass, train, lines, monkeypatch):
+    class Stream:
+        def poll(self, _timeout):
+            return [{"type": "end", "job": lines("failed")[0]}, {"type": "all ended"}]
+
+        def close(self):
+            pass
+
+    daemon.says["/v1/jobs"] = {"ids": ["digits-3"]}
+    monkeypatch.setattr(Client, "follow", lambda _self, _names, _after=0: Stream())
+    assert windlass("sbatch", "-W", train) == (3, "Submitted batch job digits-3\n", "")
+
+
+def test_sbatch_estimates_the_start_and_submits_nothing(daemon, windlass, train):
+    def told(gpus):
+        nodes = [Node(f"n{number}", {"gpu": gpus, "cpu": 8_000, "memory": 1 << 40, "pods": 100}) for number in (1, 2)]
+        snapshot = Ledger(nodes, [Queue("default")]).snapshot()
+        daemon.says["/v1/snapshot"] = to_plain(SnapshotRecord(snapshot, 1_700_000_000_000))
+        return windlass("sbatch", "--test-only", train)
+
+    start = "sbatch: Job train to start at 2023-11-14T22:13:20 on 2 nodes in partition default\n"
+    assert told(gpus=4) == (0, "", start)
+    refused = told(gpus=0)
+    assert (refused.code, refused.err[:37]) == (3, "windlass: train can never run here: n")
+    assert [path for _, path, _, _ in daemon.asked] == ["/v1/snapshot"] * 2
+
+
+def test_sbatch_prints_its_options(windlass):
+    assert "--test-only" in windlass("sbatch", "--help").out
+    assert windlass("sbatch", "--foo", "x").err == (
+        "windlass: sbatch: unrecognized option '--foo'; did you mean '--reboot'?\nsee: windlass sbatch --help\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,8 @@ def _time_left(row: Row) -> str:
 
 
 def per_node(row: Row, resource: str) -> int:
-    """What each replica of a job requests of a resource."""
-    return int(row["request"].get(resource, 0)) // max(1, row["replicas"])
+    """Amount of a resource that each replica of a job requests."""
+    return int(row["request"].get(resource, 0)) // max(1, int(row["replicas"]))
 
 
 def gpus_of(row: Row) -> str:
@@ -206,7 +206,7 @@ _SORTED: MappingProxyType[str, tuple[Callable[[Row], Any], tuple[str, ...]]] = M
 
 
 SortKey: TypeAlias = tuple[Callable[[Row], Any], tuple[str, ...], bool]
-"""What a key compares, the fields of the row that it needs, and whether it descends."""
+"""Value that a key compares, the fields of the row that it needs, and whether it descends."""
 
 
 def sort_keys(text: str) -> list[SortKey]:

@@ -15,11 +15,11 @@ from typing import Annotated, Any
 import typer
 
 from windlass.cli import job_messages
+from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_submission import (
     current_folder,
-    current_user,
     local_command,
     owner_process,
     submission_context,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,12 +15,14 @@ from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import OF_ERROR, ExitCode
 from windlass.cli.job_submission import current_folder, for_this_machine, submission_context
 from windlass.cli.target import (
+    ControllerClient,
     OnOption,
     StateOption,
     controller_client,
     resolve_context,
     state_folder,
 )
+from windlass.cli.unparsed_command import UnparsedCommand
 from windlass.cli.verbs.slurm_listings import (
     MAX_JOBS,
     LongNamespace,
@@ -31,49 +35,101 @@ from windlass.cli.verbs.slurm_listings import (
 from windlass.server.errors import error_from_json
 
 if TYPE_CHECKING:
+    from windlass.core.model.job import Job
+    from windlass.jobs.description.submission import Submission
     from windlass.jobs.imports.imported_job import ImportedJob
 
 
-def sbatch(
-    script: Annotated[str, typer.Argument(metavar="SCRIPT", help="A batch script, or - for standard input.")],
-    arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARGS]...", help="Arguments of the script; options after --.")
-    ] = None,
-    parsable: Annotated[bool, typer.Option("--parsable", help="Print the id alone.")] = False,
-    queue: Annotated[str, typer.Option("-p", "--partition", help="The queue, instead of the script's partition.")] = "",
-    quiet: Annotated[bool, typer.Option("-Q", "--quiet", help="Do not print what the job lacks.")] = False,
-    on: OnOption = "",
-    namespace: LongNamespace = "",
-    state: StateOption = None,
-) -> int:
-    """Submit a batch script of Slurm as a job: `windlass import` and `windlass submit` in one. Needs a daemon."""
-    from windlass.jobs.imports.imported_job import with_queue  # noqa: PLC0415
+_HELP = """Usage: windlass sbatch [OPTIONS] SCRIPT [ARGS]...
+
+Submit a batch script of Slurm as a job. Needs a daemon or a cluster. Options of the command line win over the
+variables SBATCH_*, and these over the #SBATCH lines of the script. Without a script it is read from standard input.
+
+Options: those of sbatch, such as -N, -n, -c, --gres, -t, -p, -J, -a, -d, -H, and
+  --parsable          Print the id alone.
+  -Q, --quiet         Do not print what the job lacks.
+  -W, --wait          Wait for the end of the job, and exit with its exit code.
+  --test-only         Print when the job would start, and submit nothing.
+  --wrap COMMAND      Submit a command instead of a script.
+  --on local|kubernetes|CONTEXT
+                      This machine, the current cluster, or a context of the kubeconfig.
+  --namespace NAMESPACE
+                      On Kubernetes; default: that of the context.
+  --state DIR         State folder.
+  -h, --help          Show this message and exit."""
+
+
+def _sbatch(words: list[str]) -> int:
+    """Submits the script of a command line; see `_HELP`."""
     from windlass.jobs.slurm.imported_job import import_script  # noqa: PLC0415
+    from windlass.jobs.slurm.sbatch_command import SbatchCommandError, read_command, wrapped_script  # noqa: PLC0415
     from windlass.jobs.syntax.text import read_text  # noqa: PLC0415
 
-    job = import_script(read_text(script), arguments or [])
-    job = with_queue(job, queue) if queue else job
-    for loss in () if quiet else job.losses:
-        print(f"windlass: {script}: {loss}", file=sys.stderr)
-    job_id = _submit(job, script, resolve_context(on, namespace), namespace, state)
-    print(job_id if parsable else f"Submitted batch job {job_id}")
-    return ExitCode.OK
+    # 1. The options of command line and environment.
+    try:
+        command = read_command(words, os.environ)
+    except SbatchCommandError as error:
+        raise UsageError(f"sbatch: {error}") from None
+    call = command.call
+    if call.keys() & {"-h", "--help", "--usage"}:
+        print(_HELP)
+        return ExitCode.OK
+    # 2. The job of the script.
+    text = wrapped_script(call["--wrap"]) if "--wrap" in call else read_text(command.script)
+    job = import_script(text, command.arguments, command.options)
+    for loss in () if "--quiet" in call else job.losses:
+        print(f"windlass: {text.source}: {loss}", file=sys.stderr)
+    submissions = _submissions(job, text.source)
+    # 3. Submission.
+    state = Path(call["--state"]) if "--state" in call else _state_of_environment()
+    on, namespace = call.get("--on", os.environ.get("WINDLASS_ON", "")), call.get("--namespace", "")
+    if "--test-only" in call:
+        return _print_start(submissions[0].job, controller_client(on, namespace, state))
+    ids = _submit(submissions, resolve_context(on, namespace), namespace, state)
+    print(ids[0] if "--parsable" in call else f"Submitted batch job {ids[0]}", flush=True)
+    if "--wait" not in call:
+        return ExitCode.OK
+    from windlass.cli.slurm.job_end import wait_for_end  # noqa: PLC0415 - rarely needed
+
+    with contextlib.closing(controller_client(on, namespace, state).follow(",".join(ids))) as events:
+        return wait_for_end(events)
 
 
-def _submit(job: ImportedJob, script: str, context: str | None, namespace: str, state: Path | None) -> str:
-    """Submits the job to the daemon, or to the cluster of a context. Returns its id."""
+def _state_of_environment() -> Path | None:
+    given = os.environ.get("WINDLASS_STATE")
+    return Path(given) if given else None
+
+
+sbatch = UnparsedCommand("sbatch", _sbatch, lambda: _HELP, help="Submit a batch script of Slurm")
+
+
+def _submissions(job: ImportedJob, source: str) -> list[Submission]:
     from windlass.jobs.description.job_file import loads  # noqa: PLC0415 - loads the YAML parser
     from windlass.jobs.imports.job_text import job_text  # noqa: PLC0415
 
-    submissions = loads(job_text(job, script), source=f"job of {script}", base=current_folder(), user=current_user())
+    return loads(job_text(job, source), source=f"job of {source}", base=current_folder(), user=current_user())
+
+
+def _submit(submissions: list[Submission], context: str | None, namespace: str, state: Path | None) -> list[str]:
+    """Submits the job to the daemon, or to the cluster of a context. Returns its id."""
     if context is None:
         from windlass.server.discovery import find_daemon  # noqa: PLC0415
 
-        return find_daemon(state_folder(state)).submit(for_this_machine(submissions), **submission_context())[0]
+        return find_daemon(state_folder(state)).submit(for_this_machine(submissions), **submission_context())
     from windlass.cli.kubernetes.run import submit_read_jobs  # noqa: PLC0415 - loads a cluster's libraries
 
-    ids, _ = submit_read_jobs(context, namespace, submissions)
-    return ids[0]
+    return submit_read_jobs(context, namespace, submissions)[0]
+
+
+def _print_start(job: Job, client: ControllerClient) -> int:
+    """Prints when a job would start, on stderr as sbatch does."""
+    from windlass.cli.slurm.field_values import slurm_time  # noqa: PLC0415 - loads the core
+    from windlass.cli.slurm.start_estimate import estimate_start  # noqa: PLC0415
+
+    start = slurm_time(estimate_start(client.snapshot(), job))
+    nodes = "1 node" if job.members == 1 else f"{job.members} nodes"
+    print(f"sbatch: Job {job.name} to start at {start} on {nodes} in partition {job.queue}", file=sys.stderr)
+    return ExitCode.OK
 
 
 def scancel(

@@ -16,7 +16,7 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.slurm import accounting_fields, job_fields, node_fields
 from windlass.cli.slurm.field_values import ENDED, LETTERS, job_state
 from windlass.cli.slurm.format_text import format_rows, parse_format
-from windlass.cli.slurm.queue_listing import read_listing
+from windlass.cli.slurm.queue_layout import read_layout
 from windlass.cli.target import (
     OnOption,
     StateOption,
@@ -71,17 +71,17 @@ def squeue(
     filters = {"user": current_user() if me else user, "name": name, "queue": partition}
     filters |= {"all": "True" if wanted & ENDED else ""}
     default = job_fields.LONG_FORMAT if long else job_fields.START_FORMAT if start else job_fields.DEFAULT_FORMAT
-    listing = read_listing(form, names, order, default)
+    layout = read_layout(form, names, order, default)
     has_time = not no_header and (iterate or (long and not form and not names))
     while True:
-        fields = ",".join(("id", "number", "array", *job_fields.JSON_FIELDS)) if as_json else listing.fields
+        fields = ",".join(("id", "number", "array", *job_fields.JSON_FIELDS)) if as_json else layout.fields
         found = source.jobs(limit=MAX_JOBS, fields=fields, **filters)
-        rows = listing.sorted_rows(select_jobs(found, jobs, wanted))
+        rows = layout.sorted_rows(select_jobs(found, jobs, wanted))
         if as_json:
             print(json.dumps({"jobs": [job_fields.job_json(row) for row in rows]}, indent=2))
         else:
             _print_lines([time.strftime("%a %b %d %H:%M:%S %Y")] if has_time else ())
-            _print_lines(format_rows(listing.parts, rows, header=not no_header))
+            _print_lines(format_rows(layout.parts, rows, header=not no_header))
         if not iterate:
             return ExitCode.OK
         sys.stdout.flush()

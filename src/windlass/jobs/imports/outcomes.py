@@ -26,7 +26,8 @@ class Loss:
     reason: str
 
     def __str__(self) -> str:
-        return f"line {self.place.line}: {self.part}: {self.reason}"
+        where = f"line {self.place.line}" if self.place.line else "command line"
+        return f"{where}: {self.part}: {self.reason}"
 
 
 Outcome: TypeAlias = Setting | Loss

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windlass.jobs.errors import Place
@@ -77,13 +78,19 @@ def _options(line: str, number: int, *, ignored: bool) -> list[SbatchOption]:
     found, position = list[SbatchOption](), 0
     while position < len(words):
         word = words[position]
-        name, equals, value = word.partition("=")
-        if not word.startswith("--") and word[:2] in SHORT:
-            name, value, equals = SHORT[word[:2]], word[2:].removeprefix("="), word[2:]
-        if not equals and name not in FLAGS and position + 1 < len(words) and not words[position + 1].startswith("--"):
-            position += 1
-            value = words[position]
+        name, value, position = option_at(words, position)
         column = max(0, line.find(word)) + 1
         found.append(SbatchOption(name, value, Place(number, column, len(word)), ignored))
-        position += 1
     return found
+
+
+def option_at(words: Sequence[str], position: int) -> tuple[str, str, int]:
+    """The long name and the value of the option at a position, and the position of the next one."""
+    word = words[position]
+    name, equals, value = word.partition("=")
+    if not word.startswith("--") and word[:2] in SHORT:
+        name, value, equals = SHORT[word[:2]], word[2:].removeprefix("="), word[2:]
+    position += 1
+    if not equals and name not in FLAGS and position < len(words) and not words[position].startswith("--"):
+        return name, words[position], position + 1
+    return name, value, position

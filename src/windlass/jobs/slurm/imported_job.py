@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from windlass.core.model.job import Launcher
-from windlass.jobs.errors import InputError, Place
+from windlass.jobs.errors import InputError, Place, input_error
 from windlass.jobs.imports.imported_job import ImportedJob, collect, imported_job
 from windlass.jobs.imports.outcomes import Loss, Outcome, Setting
 from windlass.jobs.slurm.batch_script import BatchScript, SbatchOption, is_batch_script, read_script
@@ -26,17 +26,22 @@ MAX_SCRIPT = 100 * 1024
 """Bytes of a script: Linux limits one word of a command to 128 KiB."""
 _HET = ("hetjob", "packjob")
 """Words on a line of their own that begin the next component of a heterogeneous job."""
+_REQUEUE = ("--requeue", "--no-requeue")
 
 
-def import_script(text: Text, arguments: Sequence[str] = ()) -> ImportedJob:
+def import_script(
+    text: Text, arguments: Sequence[str] = (), given: Sequence[SbatchOption] | None = None
+) -> ImportedJob:
     """The job of a batch script with its arguments.
 
+    `given`: options of the command line of sbatch, which win over those of the script; the script then needs none.
     Raises InputError if this is no batch script, or if sbatch would refuse it.
     """
-    if not is_batch_script(text):
-        problem = "this is no batch script: it begins with #! and has a line that begins with #SBATCH"
+    if not (text.text.startswith("#!") if given is not None else is_batch_script(text)):
+        problem = "this is no batch script: it begins with #!"
+        problem += "" if given is not None else " and has a line that begins with #SBATCH"
         raise InputError([text.problem(problem, Place(1, 1))])
-    script = read_script(text)
+    script = _with_given(read_script(text), given or ())
     if not script.commands:
         raise InputError([text.problem("the script has no command after its options", Place(1, 1))])
     if len(text.text.encode()) > MAX_SCRIPT:
@@ -47,7 +52,19 @@ def import_script(text: Text, arguments: Sequence[str] = ()) -> ImportedJob:
     try:
         return _import(script, arguments)
     except OptionValueError as error:
-        raise InputError([text.problem(f"{error.option.name[:60]} {error}", error.option.place)]) from None
+        problem = f"{error.option.name[:60]} {error}"
+        if not error.option.place.line:
+            raise input_error("sbatch", problem) from None
+        raise InputError([text.problem(problem, error.option.place)]) from None
+
+
+def _with_given(script: BatchScript, given: Sequence[SbatchOption]) -> BatchScript:
+    """The script with the options of a command line behind its own: in its first component, if it has several."""
+    own = script.options
+    end = next((number for number, each in enumerate(own) if each.name in _HET), len(own))
+    decided = _REQUEUE if any(each.name in _REQUEUE for each in given) else ()
+    kept = tuple(each for each in own[:end] if each.name not in decided)
+    return replace(script, options=(*kept, *given, *own[end:]))
 
 
 def _import(script: BatchScript, arguments: Sequence[str]) -> ImportedJob:

@@ -24,6 +24,7 @@ FLAGS = frozenset(
         "--hold",
         "--ignore-pbs",
         "--kill-on-invalid-dep",
+        "--nice",
         "--no-kill",
         "--no-requeue",
         "--oversubscribe",
@@ -36,7 +37,9 @@ FLAGS = frozenset(
         "--test-only",
         "--use-min-nodes",
         "--verbose",
+        "--propagate",
         "--wait",
+        "--x11",
         "--container",
         "--spread",
     }

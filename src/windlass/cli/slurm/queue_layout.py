@@ -12,8 +12,8 @@ from windlass.cli.slurm.format_text import FormatPart, Row, parse_format, parse_
 
 
 @dataclass(frozen=True, slots=True)
-class QueueListing:
-    """What squeue shows: `parts` of each line, rows sorted by `order` ("": as the controller sends them)."""
+class QueueLayout:
+    """Layout of squeue: `parts` of each line, rows sorted by `order` ("": as the controller sends them)."""
 
     parts: Sequence[FormatPart]
     order: str = ""
@@ -32,16 +32,16 @@ class QueueListing:
         return rows
 
 
-def read_listing(form: str, names: str, order: str, default: str) -> QueueListing:
+def read_layout(form: str, names: str, order: str, default: str) -> QueueLayout:
     """The listing of --format or --Format, and --sort. Raises UsageError."""
     if form and names:
         raise UsageError("--format and --Format exclude each other\nremove one of them")
-    listing = QueueListing(
+    layout = QueueLayout(
         parse_names(names, job_fields.NAMED_FIELDS) if names else parse_format(form or default, job_fields.FIELDS),
         order,
     )
     _keys(order)
-    return listing
+    return layout
 
 
 def _keys(order: str) -> Sequence[job_fields.SortKey]:

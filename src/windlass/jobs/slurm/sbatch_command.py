@@ -1,0 +1,94 @@
+"""The command line of sbatch: its options, those of its environment, the script, and the arguments of the script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from windlass.jobs.errors import Place
+from windlass.jobs.slurm.batch_script import SbatchOption, option_at
+from windlass.jobs.slurm.sbatch_options import FLAGS, SHORT, full_name
+from windlass.jobs.syntax.names import did_you_mean
+from windlass.jobs.syntax.text import STDIN, Text
+
+_COMMAND_LINE = Place(0, 0)
+_ENVIRONMENT = """
+    ACCOUNT account ARRAY_INX array CONSTRAINT constraint CPUS_PER_GPU cpus-per-gpu DISTRIBUTION distribution
+    EXCLUSIVE exclusive EXPORT export GPUS gpus GPUS_PER_NODE gpus-per-node GPUS_PER_TASK gpus-per-task GRES gres
+    HINT hint JOB_NAME job-name MEM_PER_CPU mem-per-cpu MEM_PER_GPU mem-per-gpu MEM_PER_NODE mem NETWORK network
+    NO_REQUEUE no-requeue OPEN_MODE open-mode PARTITION partition QOS qos REQUEUE requeue RESERVATION reservation
+    SIGNAL signal THREADS_PER_CORE threads-per-core TIMELIMIT time WAIT wait WCKEY wckey
+"""
+_PAIRS = _ENVIRONMENT.split()
+OF_ENVIRONMENT = MappingProxyType(
+    {f"SBATCH_{name}": f"--{option}" for name, option in zip(_PAIRS[::2], _PAIRS[1::2], strict=True)}
+)
+"""Variable that sbatch reads → option."""
+OF_CALL = frozenset({"--parsable", "--quiet", "--verbose", "--wait", "--test-only", "--wrap", "--help", "--usage"})
+"""Options about the call itself, which no script has."""
+OF_WINDLASS = MappingProxyType({"--on": True, "--namespace": True, "--state": True, "-h": False})
+"""Options that sbatch of Slurm has not → whether they take a value."""
+
+
+class SbatchCommandError(ValueError):
+    """A command line that sbatch refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class SbatchCommand:
+    """A call of sbatch."""
+
+    options: tuple[SbatchOption, ...]
+    """Of the environment, then of the command line: the last of a name holds."""
+    call: Mapping[str, str]
+    """Options about the call itself, and those of Windlass."""
+    script: str
+    arguments: tuple[str, ...]
+
+
+def read_command(words: Sequence[str], environment: Mapping[str, str]) -> SbatchCommand:
+    """The call of a command line. Raises SbatchCommandError."""
+    found = [SbatchOption(name, value, _COMMAND_LINE) for name, value in _environment_options(environment)]
+    position = 0
+    while position < len(words) and words[position].startswith("-") and words[position] not in ("-", "--"):
+        name, value, position = _command_option(words, position)
+        found.append(SbatchOption(name, value, _COMMAND_LINE))
+    rest = words[position + 1 :] if words[position : position + 1] == ["--"] else words[position:]
+    call = {each.name: each.value for each in found if each.name in OF_CALL or each.name in OF_WINDLASS}
+    if "--wrap" in call and rest:
+        raise SbatchCommandError("a script is not permitted with --wrap\nremove the script, or remove --wrap")
+    script, arguments = (rest[0], rest[1:]) if rest else (STDIN, ())
+    options = tuple(each for each in found if each.name not in call)
+    return SbatchCommand(options, call, script, tuple(arguments))
+
+
+def wrapped_script(command: str) -> Text:
+    """The script that --wrap makes of a command."""
+    return Text("wrap", f"#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{command}\n")
+
+
+def _environment_options(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Options that variables state; a flag holds if its variable is set, to whatever value."""
+    given = [(option, environment[name]) for name, option in OF_ENVIRONMENT.items() if name in environment]
+    return [(option, "" if option in FLAGS and option != "--exclusive" else value) for option, value in given]
+
+
+def _command_option(words: Sequence[str], position: int) -> tuple[str, str, int]:
+    """The full name and the value of the option at a position, and the position of the next one."""
+    word = words[position]
+    own = word.partition("=")[0]
+    if own in OF_WINDLASS:
+        if "=" in word or not OF_WINDLASS[own]:
+            return own, word.partition("=")[2], position + 1
+        if position + 1 == len(words):
+            raise SbatchCommandError(f"{own} expects a value\nsee: windlass sbatch --help")
+        return own, words[position + 1], position + 2
+    plain = f"{full_name(own)}{word[len(own) :]}" if own.startswith("--") and full_name(own) else word
+    name, value, after = option_at([*words[:position], plain, *words[position + 1 :]], position)
+    if not full_name(name) and name not in OF_CALL and not name.startswith(("--container-", "--no-container-")):
+        hint = did_you_mean(name, [*OF_CALL, *SHORT.values(), *FLAGS, *OF_ENVIRONMENT.values()])
+        raise SbatchCommandError(f"unrecognized option {name[:40]!r}{hint}\nsee: windlass sbatch --help")
+    if not value and after == position + 1 == len(words) and name not in FLAGS and name not in OF_CALL:
+        raise SbatchCommandError(f"{name} expects a value\nsee: windlass sbatch --help")
+    return full_name(name) or name, value, after
