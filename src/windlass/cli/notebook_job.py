@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from windlass.cli import job_messages
+from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
-from windlass.cli.job_submission import current_folder, current_user, for_this_machine, submission_context
+from windlass.cli.job_submission import current_folder, for_this_machine, submission_context
 from windlass.cli.notebook_page import NotebookPage
 from windlass.cli.terminal.screen import Screen
 from windlass.jobs.description.options import RunOptions, from_options
