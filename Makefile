@@ -122,7 +122,7 @@ release: .venv/.installed-release
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --no-emit-index-url --generate-hashes --python-version 3.11
 lock: .venv/bin/uv
 	$(COMPILE) $(foreach extra,train kubernetes server float8 notebook otlp remote-write s3 examples docs release dev,--extra $(extra)) -o requirements.lock
-	$(COMPILE) $(foreach extra,kubernetes torchx kfp airflow,--extra $(extra)) -o requirements-pipelines.lock
+	$(COMPILE) $(foreach extra,kubernetes examples torchx kfp airflow,--extra $(extra)) -o requirements-pipelines.lock
 
 .venv/bin/uv:
 	@$(MAKE) .venv/.installed-dev
