@@ -153,14 +153,17 @@ async def bind(api: Api, name: str, role: str, subject: dict[str, str], namespac
 
 @asynccontextmanager
 async def dashboard(
-    plane: ControlPlane, folder: Path, options: DashboardOptions | None = None
+    plane: ControlPlane, folder: Path, options: DashboardOptions | None = None, history_url: str = ""
 ) -> AsyncIterator[DashboardPlace]:
     """Serves the dashboard of a leading operator until the end of the block."""
     options = options or DashboardOptions(0)
     listener = listen("127.0.0.1", 0)
     url = f"https://127.0.0.1:{listener.getsockname()[1]}"
     clock, reports = [0], list[str]()
-    async with leading(plane, folder) as place, Connection(operator_access(plane)) as connection:
+    async with (
+        leading(plane, folder, history_url=history_url) as place,
+        Connection(operator_access(plane)) as connection,
+    ):
         await _prepare(place.api)
         pair = await own_certificate(connection, "default")
         terms = DashboardTerms(lambda: place.endpoints.dashboard, lambda: "another")

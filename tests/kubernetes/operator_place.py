@@ -117,13 +117,14 @@ async def leading(
     reasons: bool = False,
     settings: EndpointSettings = SETTINGS,
     image_pull_timeout: int = 0,
+    history_url: str = "",
 ) -> AsyncIterator[OperatorPlace]:
     """An operator on two nodes of two devices each, with its history in a file of this folder.
 
     `prepare` is called before the operator starts, `after` when it has stopped after a body that raised nothing.
     `paths`: of the objects that are removed at the end beside nodes, pods and services; after an error all jobs are.
     `reasons`: jobs say why they wait, or lack replicas. `settings`: of the operator's endpoints.
-    `image_pull_timeout`: time in ms for which pods wait for an image.
+    `image_pull_timeout`: time in ms for which pods wait for an image. `history_url`: of another database of history.
     """
     troubles: list[str] = []
     metrics = OperatorMetrics()
@@ -133,7 +134,7 @@ async def leading(
         FakeKubelets(plane.admin, script_of=script_of, network=127) as kubelets,
         _cleared(api, *paths, "/api/v1/services"),
         Connection(access, counters=metrics.tally) as connection,
-        JobHistory(f"sqlite://{folder}/history.db", _now, troubles.append) as history,
+        JobHistory(history_url or f"sqlite://{folder}/history.db", _now, troubles.append) as history,
     ):
         await create_definitions(api)
         await kubelets.add_nodes(["n1", "n2"], gpus=gpus)

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -78,6 +80,19 @@ class PostgresServer:
         self._server.send_signal(signal.SIGQUIT)
         self._server.wait()
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stops all processes of the server: its connections stay open, and nothing answers."""
+        assert self._server is not None
+        first = self._server.pid
+        self._server.send_signal(signal.SIGSTOP)
+        children = [int(pid) for pid in Path(f"/proc/{first}/task/{first}/children").read_text().split()]
+        try:
+            _send(children, signal.SIGSTOP)
+            yield
+        finally:
+            _send([*children, first], signal.SIGCONT)
+
     def _answers(self) -> bool:
         try:
             psycopg.connect(self.url).close()
@@ -95,3 +110,10 @@ class PostgresServer:
             **self._whose,
         )
         assert ran.returncode == 0, ran.stderr
+
+
+def _send(pids: Sequence[int], number: signal.Signals) -> None:
+    """Sends a signal to processes, of which some may have ended."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from controlplane.cluster import ControlPlane
 from operator_place import OperatorPlace, leading
+from postgres_server import PostgresServer, programs
 from train_jobs import clear_trainjobs
 
 import strays
@@ -33,3 +34,13 @@ def without_trainjobs(apiserver: ControlPlane) -> Iterator[None]:
     """Remove the TrainJobs and runtimes of a test at its end."""
     yield
     asyncio.run(clear_trainjobs(apiserver))
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for the tests of a file."""
+    found = programs()
+    if found is None:
+        pytest.skip("PostgreSQL is not installed: sh tools/install_postgresql.sh")
+    with PostgresServer(found) as server:
+        yield server

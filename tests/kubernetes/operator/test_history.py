@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from postgres_server import PostgresServer, programs
 
 import strays
 from windlass.backends.port import Transition
@@ -29,15 +28,6 @@ from windlass.server.telemetry_export.trace_mark import JobMilestones, TraceMark
 
 NOON = 1_700_000_000_000
 DAY = 86_400_000
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    found = programs()
-    if found is None:
-        pytest.skip("PostgreSQL is not installed: sh tools/install_postgresql.sh")
-    with PostgresServer(found) as server:
-        yield server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from windlass.backends.port import BackendError
 from windlass.controller.controller import Controller
-from windlass.core.model.status import CANCELLED
+from windlass.core.model.status import CANCELLED, JobState
 from windlass.server.dashboard.audience import EVERYTHING, Audience
 from windlass.server.dashboard.gpu_types import gpu_types
 from windlass.server.dashboard.lost_work import StepRecord, losses
@@ -42,6 +43,7 @@ _MAX_VALUES = 1_000_000
 """Values of the telemetry of one job in an answer: 1,000 points of 250 ranks with four series."""
 _MAX_HOURS = 24 * 365
 """Longest course that is shown; telemetry is kept for a shorter time."""
+_NO_HISTORY = {"kind": "history", "name": "History", "text": "does not answer: jobs that have ended are missing here"}
 _MAX_DIGITS = 16
 
 
@@ -112,10 +114,18 @@ class PageViews:
     async def _overview(self) -> Json:
         audience, now = self.audience, self.service.source.now()
         recent = HistoryFilter(since=now - RECENT_MS, visible=audience.namespaces)
-        ended = await self.service.source.records.history(recent)
+        ended, gaps = await self._read_recent(recent)
         states = [state for state in self.controller.states.values() if audience.sees(state.id)]
         found = overview(self.controller.snapshot(), states, ended, self.controller.plan.verdicts, now)
+        found["findings"] = [*gaps, *found["findings"]]
         return found if audience.may_read("nodes") else without_nodes(found)
+
+    async def _read_recent(self, recent: HistoryFilter) -> tuple[Sequence[JobState], Sequence[Json]]:
+        """Jobs that have ended; without an answer of history none, and a finding that says so."""
+        try:
+            return await self.service.source.records.history(recent), ()
+        except BackendError:  # its writer reports the reason
+            return (), (_NO_HISTORY,)
 
     async def _queue(self, listing: JobListing) -> Json:
         rows, total = await self.service.job_page(listing)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +36,10 @@ class HistoryError(BackendError):
 
 
 class Database(Protocol):
-    """One connection, used by one thread at a time. Methods raise HistoryError."""
+    """One connection, used by one thread at a time. Methods raise HistoryError.
+
+    Another thread may call `break_connection`.
+    """
 
     def prepare(self, statements: Iterable[str]) -> None:
         """Executes the statements that create the tables, in one process at a time."""
@@ -48,6 +53,9 @@ class Database(Protocol):
     def size(self) -> int | None:
         """Bytes in use; None if the server's administrator manages the space."""
 
+    def break_connection(self) -> None:
+        """Makes the method that runs in another thread raise HistoryError soon."""
+
     def close(self) -> None:
         """Closes the connection."""
 
@@ -57,7 +65,7 @@ def check_url(url: str) -> None:
     scheme = urlsplit(url).scheme
     if scheme not in ("sqlite", "postgresql", "postgres") or (scheme == "sqlite" and not _file(url)):
         raise HistoryError(
-            f"history cannot be kept in {_without_password(url)!r}: use sqlite:///path/of/a/file, "
+            f"history cannot be kept in {describe(url)!r}: use sqlite:///path/of/a/file, "
             "or postgresql://user@host/database"
         )
 
@@ -138,6 +146,10 @@ class SQLite:
         )
         return int((pages - free) * each)
 
+    def break_connection(self) -> None:
+        """Interrupts the statement that runs in another thread."""
+        self._connection.interrupt()
+
     def close(self) -> None:
         """Closes the connection. The last connection removes the WAL file."""
         self._connection.close()
@@ -155,7 +167,7 @@ class PostgreSQL:
 
         self._error = psycopg.Error
         self._hopeless = psycopg.DataError, psycopg.IntegrityError
-        self._where = _without_password(url)
+        self._where = describe(url)
         try:
             self._connection = psycopg.connect(
                 url,
@@ -169,6 +181,8 @@ class PostgreSQL:
             )
         except psycopg.Error as error:
             raise self._trouble(error) from error
+        self._socket = socket.socket(fileno=os.dup(self._connection.fileno()))
+        """The connection's socket, also after libpq has closed its own descriptor."""
 
     def prepare(self, statements: Iterable[str]) -> None:
         """Executes the statements under an advisory lock: IF NOT EXISTS alone fails for two concurrent processes.
@@ -203,9 +217,15 @@ class PostgreSQL:
     def size(self) -> None:
         """None: the server's administrator manages its disk, and deleted rows free no space before a VACUUM."""
 
+    def break_connection(self) -> None:
+        """Shuts the socket down: neither the timeout of statements nor keepalives notice a stopped server."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Closes the connection."""
         self._connection.close()
+        self._socket.close()
 
     def _trouble(self, error: Exception) -> HistoryError:
         text = f"history in {self._where}: {' '.join(str(error).split())}"
@@ -221,7 +241,8 @@ def _file(url: str) -> str:
     return urlsplit(url).path
 
 
-def _without_password(url: str) -> str:
+def describe(url: str) -> str:
+    """The URL of a database without its password."""
     parts = urlsplit(url)
     if parts.password is None:
         return url

@@ -16,6 +16,8 @@ from windlass.server.operator.history.writer import HistoryWriter, RetentionLimi
 from windlass.server.operator.pod_tasks import PodTask
 
 T = TypeVar("T")
+_QUERY_S = 6.0
+"""Longest time of a query: a page waits at most 20 s for its turn."""
 _DEFAULT = RetentionLimits()
 
 
@@ -86,8 +88,9 @@ class JobHistory:
 
     async def set_note(self, name: str, value: str) -> None:
         """Sets a fact about the whole history."""
-        await self._reader.do(lambda database: database.write(tables.make_note(name, value)))
+        await self._reader.do(lambda database: database.write(tables.make_note(name, value)), _QUERY_S)
 
     async def _query(self, query: Callable[[Database], T]) -> T:
-        await self.writer.wait_for_writes()
-        return await self._reader.do(query)
+        if not self._reader.is_silent:
+            await self.writer.wait_for_writes()
+        return await self._reader.do(query, _QUERY_S)

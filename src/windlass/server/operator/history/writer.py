@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from windlass.backends.event_timeout import wait_for_event
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.server.operator.history import queries, tables
@@ -19,10 +21,14 @@ from windlass.server.operator.history.database_thread import DatabaseThread
 from windlass.server.operator.history.databases import Database, HistoryError
 from windlass.server.operator.history.entries import HistoryEntry
 
-_MAX_QUEUED = 20_000
-"""Entries that wait to be written, one for each turn. At 1 to 10 KB each they take tens of megabytes at most."""
+_MAX_QUEUED, _MAX_QUEUED_BYTES = 20_000, 64 << 20
+"""Entries that wait to be written, one for each turn, and about the bytes that they take."""
+_ENTRY_BYTES = 2_000
+"""About the bytes of an entry without logs and jobs."""
 _BATCH = 500
 """Entries of one transaction."""
+_WRITE_S, _CLEANUP_S = 35.0, 300.0
+"""Longest time of a transaction, which may have a statement of 30 s, and of a removal of old jobs."""
 _RETRY_DELAY_S = 5.0
 """Pause after a database error."""
 _CLEANUP_INTERVAL_S = 600.0
@@ -41,6 +47,15 @@ class RetentionLimits:
     max_bytes: int = 256 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class _QueuedEntry:
+    """An entry, the number of its first transition, and about its bytes in memory."""
+
+    entry: HistoryEntry
+    number: int
+    size: int
+
+
 class HistoryWriter:
     """Background writer of history entries, in order; removes old jobs.
 
@@ -56,7 +71,8 @@ class HistoryWriter:
         """Reason why nothing can be written at present; empty if it can."""
         self.lost = 0
         """Entries dropped because the queue was full or because the database refuses their content."""
-        self._queue: deque[tuple[HistoryEntry, int]] = deque()
+        self._queue: deque[_QueuedEntry] = deque()
+        self._queued_bytes = 0
         self._came = asyncio.Event()
         self._progress = asyncio.Condition()
         self._noted = self._settled = self._number = 0
@@ -93,10 +109,12 @@ class HistoryWriter:
         for each in entry.transitions:
             self._living.add((each.transition.job_id, each.created_at))
         self._living.difference_update((state.id, state.status.created_at) for state in entry.ended)
-        if len(self._queue) >= _MAX_QUEUED:
+        size = _size(entry)
+        if len(self._queue) >= _MAX_QUEUED or self._queued_bytes + size > _MAX_QUEUED_BYTES:
             self.lost += 1
             return
-        self._queue.append((entry, first))
+        self._queue.append(_QueuedEntry(entry, first, size))
+        self._queued_bytes += size
         self._noted += 1
         self._came.set()
 
@@ -114,7 +132,7 @@ class HistoryWriter:
             # 2. write the queue, with retries
             while self._queue:
                 batch = [self._queue[place] for place in range(min(_BATCH, len(self._queue)))]
-                if await self._try(batch):
+                if await self._try([(each.entry, each.number) for each in batch]):
                     await self._settle(len(batch))
             # 3. remove old jobs
             if loop.time() >= clean_at:
@@ -123,7 +141,7 @@ class HistoryWriter:
     async def _try(self, batch: Sequence[tuple[HistoryEntry, int]]) -> bool:
         """Writes a batch; returns whether it was written or dropped. Waits before it returns False."""
         try:
-            await self._thread.do(lambda database: database.write(tables.make_writes(batch)))
+            await self._thread.do(lambda database: database.write(tables.make_writes(batch)), _WRITE_S)
         except HistoryError as error:
             if error.hopeless and len(batch) > 1:  # the other entries of the batch may be valid
                 return all([await self._try([each]) for each in batch])
@@ -141,14 +159,14 @@ class HistoryWriter:
     async def _settle(self, count: int) -> None:
         """Removes the first entries of the queue and wakes the queries that wait for them."""
         for _ in range(count):
-            self._queue.popleft()
+            self._queued_bytes -= self._queue.popleft().size
         self._settled += count
         async with self._progress:
             self._progress.notify_all()
 
     async def _clean_up(self) -> bool:
         try:
-            await self._thread.do(self._remove_old)
+            await self._thread.do(self._remove_old, _CLEANUP_S)
         except HistoryError as error:
             self._report(str(error))
             return False
@@ -176,3 +194,8 @@ class HistoryWriter:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FLUSH_TIMEOUT_S), self._progress:
                 await self._progress.wait_for(lambda: self._settled >= target or bool(self.trouble))
+
+
+def _size(entry: HistoryEntry) -> int:
+    logs = sum(len(log.text) for log in entry.lines)
+    return _ENTRY_BYTES + logs + sum(len(msgspec.json.encode(state.job)) for state in entry.ended)
