@@ -72,6 +72,7 @@ def _job(ranks: int) -> Job:
 
 def _rank(number: int, step: int, *, slow: bool) -> dict[str, Any]:
     values = {**MEASURED, "checkpoint_at": NOW - 90_000, "rank_busy_ms": 180.0 if slow else 100.0}
+    values |= {"rank_total_ms": 2_000.0, "rank_total_backward_ms": 200.0 if slow else 1_000.0}
     about = {"rank": number, "node": f"n{number // 8}", "pid": 1, "printed_at": NOW}
     return {
         **about,

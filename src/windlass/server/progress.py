@@ -10,12 +10,14 @@ from windlass.diagnose.flight.heartbeats import step_position
 
 Json = dict[str, Any]
 
-_SLOW_FACTOR = 1.2
-"""Multiple of the median rank's busy time above which a rank is slow."""
-_MIN_RANKS = 3
-"""Minimum number of ranks that report, for one of them to be called slow."""
 _MS = "_ms"
 _OF_RANK = "rank_"
+_LAST = f"{_OF_RANK}last_"
+"""Prefix of the times of phases in which ranks may wait for each other, of a step of the last second."""
+_BUSY, _WAIT = f"{_OF_RANK}busy_ms", f"{_OF_RANK}wait_ms"
+_OUTSIDE = "outside"
+_MIN_RANKS = 2
+"""Minimum number of ranks, for one of them to be called slow."""
 _OF_GPU = "gpu_"
 
 
@@ -29,6 +31,7 @@ def summarize_progress(ranks: Sequence[Mapping[str, Any]]) -> Json | None:
         return None
     first = next((at for at, rank in enumerate(ranks) if "loss" in rank.get("values", {})), None)
     ranks = [_finite(rank) for rank in ranks]
+    lines = [_line(rank) for rank in _with_waits(ranks)]
     beating = [rank for rank in ranks if "at" in rank]
     report = ranks[first] if first is not None else {}
     values: Mapping[str, float] = report.get("values", {})
@@ -50,8 +53,8 @@ def summarize_progress(ranks: Sequence[Mapping[str, Any]]) -> Json | None:
         "heartbeat_at": max((rank["at"] for rank in beating), default=None),
         "printed_at": max((rank["printed_at"] for rank in ranks if rank["printed_at"]), default=None),
         "behind": min(beating, key=_position)["rank"] if beating else None,
-        "slow": find_slow_ranks(ranks),
-        "ranks": [_line(rank) for rank in ranks],
+        "slow": find_slow_ranks(lines),
+        "ranks": lines,
     }
 
 
@@ -65,19 +68,42 @@ def _finite(rank: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**rank, "values": finite} if len(finite) < len(values) else rank
 
 
-def find_slow_ranks(ranks: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Ranks with much more busy time for a step than the median rank, for which the others wait."""
-    busy = {rank["rank"]: b for rank in ranks if (b := rank.get("values", {}).get(f"{_OF_RANK}busy_ms"))}
-    if len(busy) < _MIN_RANKS:
+def find_slow_ranks(lines: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Ranks for which the others wait, by the judgement of `windlass doctor slow`. `lines`: of `progress`."""
+    if len(lines) < _MIN_RANKS:
         return []
-    middle = sorted(busy.values())[len(busy) // 2]  # `statistics` takes longer to load than a `run` has
-    return [number for number, spent in busy.items() if spent > _SLOW_FACTOR * middle]
+    from windlass.diagnose.slow.analysis import find_straggler  # noqa: PLC0415 - `run` with one rank does without
+    from windlass.diagnose.slow.rank_times import read_ranks  # noqa: PLC0415
+
+    straggler = find_straggler(read_ranks(lines))
+    return [] if straggler is None else [rank.rank for rank in straggler.ranks]
+
+
+def _with_waits(ranks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The ranks, with the part of collectives that one spends above the fastest as waiting instead of as work."""
+    least: dict[str, float] = {}
+    for rank in ranks:
+        for name, spent in rank.get("values", {}).items():
+            if name.startswith(_LAST):
+                least[name] = min(spent, least.get(name, spent))
+    return [_with_wait(rank, least) for rank in ranks]
+
+
+def _with_wait(rank: Mapping[str, Any], least: Mapping[str, float]) -> Mapping[str, Any]:
+    values: Mapping[str, float] = rank.get("values", {})
+    busy, wait = values.get(_BUSY), values.get(_WAIT)
+    if busy is None or wait is None:
+        return rank
+    moved = min(busy, sum(values[name] - fastest for name, fastest in least.items() if name in values))
+    return {**rank, "values": {**values, _BUSY: busy - moved, _WAIT: wait + moved}}
 
 
 def _phases(values: Mapping[str, float]) -> dict[str, float]:
-    """Durations of a step's phases on the first rank, in ms."""
+    """Durations of a step's phases on the first rank, in ms. `outside`: the rest of the step."""
     own = (name for name in values if name.endswith(_MS) and name != "step_ms" and not name.startswith(_OF_RANK))
-    return {name.removesuffix(_MS): values[name] for name in own}
+    phases = {name.removesuffix(_MS): values[name] for name in own}
+    rest = values.get("step_ms", 0.0) - sum(phases.values())
+    return {**phases, _OUTSIDE: rest} if phases and rest > 0 else phases
 
 
 def _memory(rank: Mapping[str, Any]) -> float | None:

@@ -21,9 +21,11 @@ def test_a_rank_reports_step_and_wait_time_at_most_once_a_second():
         clock[0] += 0.5
         phases._spent["agree"] += 100.0
         phases._spent["forward"] += 350.0
+        phases._spent["backward"] += 40.0
         printed.append(own.count())
     assert printed == [False, True, False, True]
     assert (own.values["rank_step_ms"], own.values["rank_wait_ms"], own.values["rank_busy_ms"]) == (500, 100, 400)
+    assert own.values["rank_last_backward_ms"] == 40
     assert own.values["rank_memory"] > 2**20
     assert (own.values["rank_total_ms"], own.values["rank_total_agree_ms"]) == (1500, 300)
 

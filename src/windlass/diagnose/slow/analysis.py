@@ -51,11 +51,12 @@ def find_straggler(ranks: Sequence[RankTimes]) -> Straggler | None:
     """Returns the ranks that others wait for during at least a tenth of the run; None if there are none."""
     waits = _waits(ranks)
     least, most = min(waits, default=0.0), max(waits, default=0.0)
-    late = [rank for rank, wait in zip(ranks, waits, strict=True) if wait <= least + _TOGETHER * (most - least)]
-    others = [rank for rank in ranks if rank not in late]
-    if len(late) > len(others):
+    limit = least + _TOGETHER * (most - least)
+    late = [rank for rank, wait in zip(ranks, waits, strict=True) if wait <= limit]
+    others = [rank for rank, wait in zip(ranks, waits, strict=True) if wait > limit]
+    if not others or len(late) > len(others):
         return None
-    share = statistics.median(wait for rank, wait in zip(ranks, waits, strict=True) if rank not in late) - least
+    share = statistics.median(wait for wait in waits if wait > limit) - least
     if share < _WORTH:
         return None
     excess = {
@@ -79,8 +80,8 @@ def analyze_slowness(ranks: Sequence[RankTimes], all_ranks: int) -> tuple[CheckS
         text = "no rank reports the times of its phases: they come with windlass.train, after the first second"
         return (unseen("slow.telemetry", text, "use windlass.train, or profile a rank: torch.profiler"),)
     straggler = find_straggler(ranks)
-    late = straggler.ranks if straggler else ()
-    others = [rank for rank in ranks if rank not in late]
+    late = {rank.rank for rank in straggler.ranks} if straggler else set()
+    others = [rank for rank in ranks if rank.rank not in late]
     causes = [
         _judge_straggler(straggler, len(ranks)),
         _judge_part("slow.data", others, "data", len(ranks)),

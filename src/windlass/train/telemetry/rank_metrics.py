@@ -15,6 +15,8 @@ from windlass.train.telemetry.phase_timers import Phase, PhaseTimers, time_betwe
 _INTERVAL_S = 1.0
 """Minimum seconds between two messages."""
 _WAITING_PHASES: tuple[Phase, ...] = ("agree", "data", "save")
+_COLLECTIVE_PHASES: tuple[Phase, ...] = ("backward", "pipeline", "optimizer")
+"""Work during which a rank may also wait for others: how long is known by comparison with other ranks."""
 
 
 class RankMetrics:
@@ -30,7 +32,8 @@ class RankMetrics:
         """The last values by name.
 
         `rank_step_ms`; of that `rank_wait_ms` (for samples, for the step consensus, for a save), and the rest
-        `rank_busy_ms`; `rank_total_ms` since the first step, and of that `rank_total_PHASE_ms` in each phase;
+        `rank_busy_ms`; of that `rank_last_PHASE_ms` in the phases in which ranks may wait for each other;
+        `rank_total_ms` since the first step, and of that `rank_total_PHASE_ms` in each phase;
         `rank_memory` in bytes, the peak of the device or, without a GPU, of the process; the values of NVML; and on
         the first rank of a node those of `NodeGauge`.
         """
@@ -47,8 +50,9 @@ class RankMetrics:
         spent = time_between(self._before, totals)
         step = passed * 1000 / self._counted
         wait = sum(spent.get(phase, 0.0) for phase in _WAITING_PHASES) / self._counted
-        self._since, self._counted, self._before = self._now(), 0, totals
         times = {"rank_step_ms": step, "rank_wait_ms": wait, "rank_busy_ms": step - wait}
+        times |= {f"rank_last_{each}_ms": spent[each] / self._counted for each in _COLLECTIVE_PHASES if each in spent}
+        self._since, self._counted, self._before = self._now(), 0, totals
         measured = {"rank_memory": float(self._memory()), **self._gauge.values(), **self._node.values()}
         self.values = {**times, **self._totals(totals), **measured}
         return True

@@ -14,7 +14,7 @@ from torch import Tensor
 from windlass.train.mesh.degrees import Degrees
 from windlass.train.telemetry.console_line import StepSummary
 from windlass.train.telemetry.flops import peak_of, utilisation
-from windlass.train.telemetry.phase_timers import PhaseTimers, time_between
+from windlass.train.telemetry.phase_timers import Phase, PhaseTimers, time_between
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,14 @@ class StepReporter:
         totals = self._phases.totals()
         phases = {phase: spent / count for phase, spent in time_between(self._before, totals).items()}
         self._before = totals
-        busy = step_ms - phases.get("agree", 0.0) - phases.get("data", 0.0)
+        own = [step_ms - phases.get("data", 0.0), *(phases.get(phase, 0.0) for phase in _COLLECTIVE_PHASES)]
         memory = torch.cuda.max_memory_allocated() if self._device.type == "cuda" else 0
         with self._phases.reporting("device"):
             loss = float(share)
         with self._phases.reporting("agree"):
-            every = self._gather([loss, step_ms, busy, float(memory)])
-        losses, times, busies, memories = zip(*every, strict=True)
+            every = self._gather([loss, step_ms, float(memory), *own])
+        losses, times, memories, *spent = zip(*every, strict=True)
+        busies = busy_times(spent[0], spent[1:])
         slowest = max(times)
         ranks = degrees.size
         flops = None if progress.flops is None else progress.flops * progress.samples
@@ -83,10 +84,21 @@ class StepReporter:
         return found
 
 
+_COLLECTIVE_PHASES: tuple[Phase, ...] = ("backward", "pipeline", "optimizer", "agree")
+"""Phases in which a rank may wait for others: the last rank waits least."""
 _SLOW_FACTOR = 1.3
 """Factor of the median; noise between ranks of quiet machines stays below."""
 _MIN_LAG_MS = 5.0
 """Minimum lag in milliseconds that is reported."""
+
+
+def busy_times(times: Sequence[float], phases: Sequence[Sequence[float]]) -> list[float]:
+    """Return the time of a step without waiting for others, by rank. Pure.
+
+    `times`: of a step; `phases`: of each phase with collectives. What a rank spends there above the fastest is waiting.
+    """
+    waits = [[spent - min(phase) for spent in phase] for phase in phases]
+    return [whole - sum(wait) for whole, *wait in zip(times, *waits, strict=True)]
 
 
 def find_slow_ranks(busy: Sequence[float], median: float) -> tuple[int, ...]:
