@@ -100,9 +100,8 @@ bench-train: .venv/.installed-dev
 	@$(BIN)/python benchmarks/run.py $(or $(ONLY),$(TRAIN))
 
 docs: .venv/.installed-docs
-	$(BIN)/python docs/generate.py
 	$(BIN)/python tools/write_man_pages.py build/man
-	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs site
+	$(BIN)/python tools/build_docs.py site
 	@echo 'Open site/index.html'
 
 # Package, chart, SBOM (CycloneDX) and provenance (in-toto, SLSA), in dist/. The image is built of the same commit.

@@ -1,5 +1,8 @@
 """Settings of the documentation; `make docs` builds it."""
 
+import json
+import os
+
 from windlass import __version__
 
 project = "Windlass"
@@ -20,3 +23,16 @@ html_theme = "furo"
 html_copy_source = False
 html_show_copyright = False
 html_show_sphinx = False
+html_favicon = "../src/windlass/server/dashboard/assets/icon.svg"
+templates_path = ["_templates"]
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "versions.html",
+        "sidebar/scroll-end.html",
+    ]
+}
+html_context = {"versions": json.loads(os.environ.get("WINDLASS_DOCS_VERSIONS", "{}"))}  # of tools/build_docs.py
