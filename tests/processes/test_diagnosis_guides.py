@@ -1,33 +1,26 @@
 """Runs the commands of the guides to diagnosis, lint, networks and plans, and compares what they print.
 
-Each line with `$` of a `console` block is run as it is, in a folder that has the files it names. A shown line must be
-in the real output; times, sizes and other numbers may differ, and `…` stands for the rest of a line. Commands that
-need a cluster, root or another launcher are left out.
+`guide_commands` says how. Commands that need a cluster, root or another launcher are left out.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from guide_commands import Place, check_guide, nothing, run
 from recorded_calls import call, write_dumps
-from terminal import environment, facts, ok, until, windlass
+from terminal import facts, ok, until, windlass
 
 from torch_forks import link_python
 
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs/guides"
-BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
-ELSEWHERE = re.compile(r"kubectl|helm |sudo |srun |IMAGE|--on |--context|team-a|operator install|doctor cluster")
-NUMBER = re.compile(r"\d+(?:[.,:]\d+)*(?:m\d\ds| ms| s\b)?")
 OUT_OF_MEMORY = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n"
 LATE = """\
 step 1
@@ -79,55 +72,11 @@ class build_model(torch.nn.Module):
 """
 
 
-class Place(NamedTuple):
-    """State folder and working folder of the commands of a guide."""
-
-    state: Path
-    folder: Path
-
-    def script(self, steps: int, pause_s: int) -> None:
-        (self.folder / "train.py").write_text(HANGS.replace("STEPS", str(steps)).replace("PAUSE_S", str(pause_s)))
-
-
-class Shown(NamedTuple):
-    """A command of a block, and the lines below it."""
-
-    command: str
-    lines: list[str]
-
-
-def commands(block: str) -> Iterator[Shown]:
-    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-        command, *lines = part.splitlines()
-        yield Shown(command, [line for line in lines if line.strip()])
-
-
-def run(place: Place, command: str) -> tuple[int, str]:
-    env = environment(place.state)
-    env["PATH"] = f"{place.folder}/bin{os.pathsep}{env['PATH']}"
-    ran = subprocess.run(
-        ["sh", "-c", command], env=env, cwd=place.folder, capture_output=True, text=True, check=False, timeout=200
-    )
-    return ran.returncode, ran.stdout + ran.stderr
-
-
-def plain(line: str) -> str:
-    """The line without numbers and without what depends on the time that a hang has lasted."""
-    return " ".join(NUMBER.sub("#", line).replace("no rank goes on: ", "").split())
-
-
-def check(place: Place, shown: Shown) -> None:
-    """Runs a command: a verdict or a finding exits with 1."""
-    code, printed = run(place, shown.command)
-    assert code in (0, 1), f"{shown.command} → {code}\n{printed}"
-    assert "\nTraceback" not in f"\n{printed}", printed
-    real = [plain(line) for line in printed.splitlines()]
-    for line in shown.lines:
-        head, more, _ = plain(line).partition(" …")
-        assert any(each.startswith(head) if more else each == head for each in real), f"{line}\nis not in\n{printed}"
-
-
 # --- the files and jobs that the blocks name -------------------------------------------------------------------------
+
+
+def write_script(place: Place, steps: int, pause_s: int) -> None:
+    (place.folder / "train.py").write_text(HANGS.replace("STEPS", str(steps)).replace("PAUSE_S", str(pause_s)))
 
 
 def logs(place: Place) -> None:
@@ -161,7 +110,7 @@ def missing_package(place: Place) -> None:
 
 
 def hanging_job(place: Place) -> None:
-    place.script(steps=80, pause_s=600)
+    write_script(place, steps=80, pause_s=600)
     ok(place.state, "up", "-d", "--local-nodes", "2", "--local-gpus", "4")
     words = ("submit", "--name", "train", "-N", "2", "--launcher", "agent", "--workdir", str(place.folder))
     ok(place.state, *words, "--", str(place.folder / "bin/python"), "train.py")
@@ -170,7 +119,7 @@ def hanging_job(place: Place) -> None:
 
 
 def trained_job(place: Place) -> None:
-    place.script(steps=40, pause_s=0)
+    write_script(place, steps=40, pause_s=0)
     ran = windlass(
         place.state, "run", "--name", "digits", "-N", "2", "--workdir", str(place.folder), "--", "python", "train.py"
     )
@@ -199,10 +148,6 @@ def models(place: Place) -> None:
     (place.folder / "model.py").write_text(MODULE)
 
 
-def nothing(_place: Place) -> None:
-    """The block needs no file."""
-
-
 BLOCKS: dict[str, list[Callable[[Place], None]]] = {
     "doctor.md": [logs],
     "doctor-hang.md": [flight_recorders, logs_of_a_late_rank],
@@ -220,17 +165,9 @@ BLOCKS: dict[str, list[Callable[[Place], None]]] = {
 @pytest.mark.parametrize("guide", BLOCKS)
 def test_every_command_of_a_guide_works_and_prints_what_it_shows(state: Path, tmp_path: Path, guide: str):
     link_python(tmp_path / "bin")
-    place = Place(state, tmp_path)
-    blocks = BLOCK.findall((GUIDES / guide).read_text(encoding="utf-8"))
-    assert len(blocks) == len(BLOCKS[guide]), "each block has its preparation"
-    try:
-        for block, prepare in zip(blocks, BLOCKS[guide], strict=True):
-            prepare(place)
-            for shown in commands(block):
-                if not ELSEWHERE.search(shown.command):
-                    check(place, shown)
-    finally:
-        windlass(state, "down", "--yes")
+    check_guide(
+        Place(state, tmp_path), (GUIDES / guide).read_text(encoding="utf-8"), BLOCKS[guide], codes=(0, 1)
+    )  # a verdict or a finding exits with 1
 
 
 def test_the_commands_within_the_text_work(state: Path, tmp_path: Path):
