@@ -35,6 +35,7 @@ VERBS = MappingProxyType(
         "sbatch": ("slurm_jobs", "Submit a batch script of Slurm"),
         "squeue": ("slurm_listings", "List jobs in the formats of Slurm"),
         "scancel": ("slurm_jobs", "Cancel jobs by id, user, name, queue or state"),
+        "scontrol": ("scontrol", "Show and change jobs, show nodes and queues, as Slurm does"),
         "sinfo": ("slurm_listings", "List nodes by their states in the formats of Slurm"),
         "sacct": ("slurm_listings", "List jobs, ended ones too, in the formats of Slurm"),
         "lint": ("lint", "Check manifests, sbatch scripts and job files before they run"),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from windlass.core.lifecycle.events import Cancel, Event, Resume, Suspend
 from windlass.core.model.status import CANCELLED, TERMINAL, JobState, Phase, Status, Target, state_name
 from windlass.server.job_lines import Json
 from windlass.server.submission_request import SubmissionRequest
+
+if TYPE_CHECKING:
+    from windlass.server.job_update import JobUpdate
 
 JOB_ACTIONS: Mapping[str, Callable[[str], Event]] = MappingProxyType(
     {"cancel": Cancel, "suspend": Suspend, "resume": Resume}
@@ -26,8 +29,8 @@ class Actions(Protocol):
     async def act(self, verb: str, name: str, body: Mapping[str, Any]) -> Json:
         """Cancels, suspends or resumes a job."""
 
-    async def set_priority(self, name: str, priority: int) -> Json:
-        """Changes the priority of a job; one that holds nodes can only be given a lower one."""
+    async def update(self, name: str, update: JobUpdate) -> Json:
+        """Changes priority or time limit of a job; one that holds nodes can only be given lower ones."""
 
     async def act_on_all(self, verb: str, body: Mapping[str, Any]) -> Json:
         """Cancels, suspends or resumes several `jobs`."""

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from windlass.backends.port import BackendError
 from windlass.server.actions import JOB_ACTIONS, Actions
 from windlass.server.errors import HTTP_STATUS, ApiError, ErrorCode
+from windlass.server.job_update import read_update
 from windlass.server.service import Service
 from windlass.server.submission_request import read_submissions
 
@@ -70,6 +71,7 @@ def _action_routes(actions: Actions) -> list[Route]:
     action = _Actions(actions)
     return [
         Route("/v1/jobs", action.submit, methods=["POST"]),
+        Route("/v1/jobs/{name:path}/update", action.update, methods=["POST"]),
         Route("/v1/jobs/{name:path}/{verb}", action.act, methods=["POST"]),
         Route("/v1/reservations", action.reserve, methods=["POST"]),
         Route("/v1/reservations/{name}", action.unreserve, methods=["DELETE"]),
@@ -154,6 +156,10 @@ class _Actions:
     async def act(self, request: Request) -> Response:
         parameters = request.path_params
         return json_response(await self._actions.act(parameters["verb"], parameters["name"], await _object(request)))
+
+    async def update(self, request: Request) -> Response:
+        update = read_update(await _object(request))
+        return json_response(await self._actions.update(request.path_params["name"], update))
 
     async def act_on_all(self, request: Request) -> Response:
         verb = request.url.path.rpartition("/")[2]

@@ -98,6 +98,10 @@ class Client:
         """Cancels, suspends or resumes a job (or a whole array)."""
         return self.call("POST", f"/v1/jobs/{quote(name)}/{verb}", how)
 
+    def update(self, name: str, **changes: int) -> Json:
+        """Changes the `priority` or the `walltime` (ms, 0 for none) of a job."""
+        return self.call("POST", f"/v1/jobs/{quote(name)}/update", changes)
+
     def nodes(self) -> list[Json]:
         """Nodes and the jobs on them."""
         return list(self._get("/v1/nodes")["nodes"])

@@ -22,8 +22,8 @@ from windlass.server.dashboard.listener import DEFAULT_PORT, DashboardListener
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.feed import EventFeed
 from windlass.server.job_lines import Json, job_line
+from windlass.server.job_update import JobUpdate, updated_job
 from windlass.server.local_data_source import resolve_name
-from windlass.server.priority_request import with_priority
 from windlass.server.service import Service
 from windlass.server.submission_request import SubmissionRequest, find_repeated, number_jobs
 
@@ -81,13 +81,13 @@ class LocalActions:
             raise refused[0]
         return {"jobs": await self._apply(verb, allowed, body)}
 
-    async def set_priority(self, name: str, priority: int) -> Json:
-        """Changes the priority of a job, and returns its line. One that holds nodes can only be given a lower one."""
+    async def update(self, name: str, update: JobUpdate) -> Json:
+        """Changes priority or time limit of a job; returns its line. One that holds nodes can only get lower ones."""
         _check_writable(self._feed)
         state = await self._service.lookup.state((await self._service.lookup.ids(name))[0])
-        changed = with_priority(state, priority)
+        changed = updated_job(state, update)
         if no := self._controller.refusal(changed, state.job):
-            raise ApiError(ErrorCode.REFUSED, f"{state.id} cannot have priority {priority}: {no.message}")
+            raise ApiError(ErrorCode.REFUSED, f"{state.id} cannot be changed so: {no.message}")
         await self._commit([self._backend.inject(JobChanged(state.id, changed))])
         return {"jobs": [job_line(await self._service.lookup.state(state.id))]}
 

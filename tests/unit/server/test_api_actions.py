@@ -13,6 +13,7 @@ from windlass.core.model.job import Condition, Dependency, Job, Role
 from windlass.core.model.resources import CPU
 from windlass.jobs.description.submission import Submission
 from windlass.server.errors import ApiError
+from windlass.server.job_update import JobUpdate
 
 FULL = "windlass.db: the disk is full; nothing was changed, free some space"
 
@@ -355,7 +356,7 @@ def test_an_internal_error_is_one_line(daemon, broken, monkeypatch):
 
 def test_a_priority_is_on_disk_and_changes_the_order_of_the_queue(daemon, job):
     daemon.submit(job("holder", replicas=8), job("first", replicas=8), job("second", replicas=8))
-    answer = daemon.runner.run(daemon.actions.set_priority("second-3", 5))
+    answer = daemon.runner.run(daemon.actions.update("second-3", JobUpdate(priority=5)))
     assert answer["jobs"][0]["priority"] == 5
     assert daemon.backend.store.job("second-3").job.priority == 5
     assert list(daemon.controller.plan.order) == ["second-3", "first-2"]
@@ -364,13 +365,22 @@ def test_a_priority_is_on_disk_and_changes_the_order_of_the_queue(daemon, job):
 def test_a_job_that_holds_nodes_is_only_given_a_lower_priority(daemon, job):
     daemon.submit(job("holder", replicas=8))
     with pytest.raises(ApiError, match="can only become lower than 0"):
-        daemon.runner.run(daemon.actions.set_priority("holder-1", 1))
-    daemon.runner.run(daemon.actions.set_priority("holder-1", -1))
+        daemon.runner.run(daemon.actions.update("holder-1", JobUpdate(priority=1)))
+    daemon.runner.run(daemon.actions.update("holder-1", JobUpdate(priority=-1)))
     assert daemon.backend.store.job("holder-1").job.priority == -1
+
+
+def test_the_time_limit_of_a_running_job_only_becomes_lower(daemon, job):
+    daemon.submit(replace(job("holder", replicas=8), walltime=3_600_000))
+    assert daemon.post("/v1/jobs/holder-1/update", {"walltime": 60_000}).json["jobs"][0]["walltime"] == 60_000
+    refused = daemon.post("/v1/jobs/holder-1/update", {"walltime": 0})
+    assert refused.error == (409, "wrong_state", "holder-1 holds nodes: its time limit can only become lower")
+    wrong = daemon.post("/v1/jobs/holder-1/update", {"colour": 1})
+    assert wrong.error == (400, "bad_request", "an update of a job has priority or walltime, and nothing else")
 
 
 def test_a_changed_priority_is_a_line_of_the_history(daemon, job):
     daemon.submit(job("holder", replicas=8))
-    daemon.runner.run(daemon.actions.set_priority("holder-1", -1))
+    daemon.runner.run(daemon.actions.update("holder-1", JobUpdate(priority=-1)))
     last = daemon.backend.store.transitions("holder-1")[-1]
     assert (last.event, last.message) == ("Changed", "priority 0 → -1")

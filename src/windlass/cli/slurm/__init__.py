@@ -2,5 +2,5 @@
 
 - `format_text`: the text of --format with its % fields; `field_values`: how Slurm writes times, states and names
 - `queue_layout`: format and order of squeue; `start_estimate`: when a job would start; `job_end`: its exit code
-- `job_fields`, `node_fields`, `accounting_fields`: the fields of each command
+- `job_fields`, `node_fields`, `accounting_fields`: the fields of each command; `control_records`: records of scontrol
 """

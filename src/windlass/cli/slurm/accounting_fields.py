@@ -13,13 +13,13 @@ from windlass.jobs.syntax.durations import clock_parts
 DEFAULT_FIELDS = "JobID,JobName,Partition,User,AllocCPUS,State,ExitCode"
 
 
-def _exit_code(row: Row) -> str:
+def exit_code(row: Row) -> str:
     """Exit code and signal: "1:0", "0:9"."""
     code = row["exit_code"] or 0
     return f"0:{code - 128}" if code > 128 else f"{code}:0"
 
 
-def _elapsed(row: Row) -> str:
+def elapsed_time(row: Row) -> str:
     """Elapsed time with hours: "00:01:04"."""
     days, hours, minutes, seconds = clock_parts(max(0, run_time(row)) // 1000)
     clock = f"{hours:02}:{minutes:02}:{seconds:02}"
@@ -41,8 +41,8 @@ FIELDS: MappingProxyType[str, tuple[str, int, Callable[[Row], str]]] = MappingPr
             ("NTasks", 8, lambda row: str(row["ranks"])),
             ("NodeList", 15, lambda row: node_list(row["nodes"]) or "None assigned"),
             ("State", 10, job_state),
-            ("ExitCode", 8, _exit_code),
-            ("Elapsed", 10, _elapsed),
+            ("ExitCode", 8, exit_code),
+            ("Elapsed", 10, elapsed_time),
             ("Submit", 19, lambda row: slurm_time(row["created_at"])),
             ("Start", 19, lambda row: slurm_time(row["started_at"])),
             ("End", 19, lambda row: slurm_time(row["finished_at"])),

@@ -20,7 +20,7 @@ from windlass.server.dashboard.rerun_environment import read_rerun_environment
 from windlass.server.dashboard.simulation import Simulation
 from windlass.server.dashboard.view import View
 from windlass.server.errors import ApiError, ErrorCode
-from windlass.server.priority_request import read_priority
+from windlass.server.job_update import JobUpdate, read_priority
 from windlass.server.rerun import rerun_request
 from windlass.server.service import Service
 
@@ -68,7 +68,7 @@ class LocalPages:
         if verb in JOB_ACTIONS:
             return await self.actions.act(verb, name, body)
         if verb == "priority":
-            return await self.actions.set_priority(name, read_priority(body))
+            return await self.actions.update(name, JobUpdate(priority=read_priority(body)))
         if verb == "rerun":
             state = await self.service.lookup.state((await self.service.lookup.ids(name))[0])
             environment = read_rerun_environment(self.paths, state.id)

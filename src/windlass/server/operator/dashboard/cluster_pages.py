@@ -19,12 +19,12 @@ from windlass.server.dashboard.simulation import Simulation
 from windlass.server.dashboard.view import View
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.job_filter import is_in_namespace
+from windlass.server.job_update import read_priority
 from windlass.server.operator.dashboard.cluster_checkpoints import checkpoint_place
 from windlass.server.operator.dashboard.object_actions import ObjectActions
 from windlass.server.operator.dashboard.user_sessions import UserSession
 from windlass.server.operator.queries.authorization import Authorizer, query_right
 from windlass.server.operator.queries.fair_turns import FairTurns, limit_key
-from windlass.server.priority_request import read_priority
 
 Json = dict[str, Any]
 _OF_ROWS = ("overview", "queue", "time_axis", "history")

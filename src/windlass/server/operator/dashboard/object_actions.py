@@ -22,9 +22,9 @@ from windlass.backends.kubernetes.gangs.repeated_object import owned_by, repeate
 from windlass.backends.port import BackendError
 from windlass.jobs.kubernetes.job_patches import action_patch, priority_patch
 from windlass.server.errors import ApiError, ErrorCode
+from windlass.server.job_update import JobUpdate, updated_job
 from windlass.server.operator.dashboard.user_sessions import UserSession
 from windlass.server.operator.queries.authorization import Authorizer
-from windlass.server.priority_request import with_priority
 
 _ARRIVAL_S = 2.0
 """Longest time for which the answer to a rerun waits until the operator has seen the new object."""
@@ -66,7 +66,7 @@ class ObjectActions:
             of_class = f"the PriorityClass {gang.parsed.priority_class or 'of its pods'}"
             message = f"{gang.id} has the priority of {of_class}, and a number would have no effect"
             raise ApiError(ErrorCode.WRONG_STATE, message, f"name another class in its object: {edit}")
-        with_priority(gang.decided_state, priority)
+        updated_job(gang.decided_state, JobUpdate(priority=priority))
         namespace = gang.reference.namespace
         queues = self.backend.monitor.lookups.of(namespace).queues_of(namespace)
         if fault := queues.allowed_priority(gang.job.queue, priority)[1]:
