@@ -23,7 +23,7 @@ def deployed(real: RealCluster) -> Iterator[None]:
     """Runs the deployment on the nodes: with its service account and role, in a restricted namespace, with probes."""
     real.know_images(*IMAGES)
     admin = User(real.plane.kubeconfig, NAMESPACE)
-    admin.windlass("operator", "install", "--image", OPERATOR, "--replicas", "1", "--wait", "240")
+    admin.windlass("operator", "install", "--image", OPERATOR, "--replicas", "1", "--trainer", "--wait", "240")
     try:
         yield
     finally:
