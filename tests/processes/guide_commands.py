@@ -19,7 +19,7 @@ from terminal import environment, windlass
 BLOCK = re.compile(r"^```(?P<kind>console|sh)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 ELSEWHERE = re.compile(
     r"kubectl|helm |sudo |srun |IMAGE|--on |--context|team-a|operator install|doctor cluster|node0|collector:"
-    r"|prometheus:9090|pip install|/var/lib|--gpu |^windlass ui$"
+    r"|prometheus:9090|pip install|/var/lib|--gpu |^windlass ui$|^make |/activate$|operator check"
 )
 NUMBER = re.compile(r"\d+(?:[.,:]\d+)*(?:m\d\ds| ms| s\b)?")
 
@@ -67,7 +67,7 @@ def check(place: Place, shown: Shown, codes: Sequence[int]) -> None:
     code, printed = run(place, shown.command)
     assert code in codes, f"{shown.command} → {code}\n{printed}"
     assert "\nTraceback" not in f"\n{printed}", printed
-    real = [plain(line) for line in printed.splitlines()]
+    real = [plain(line) for line in printed.replace(str(place.state), "~/.local/state/windlass").splitlines()]
     for line in (each for each in shown.lines if each != "…"):
         head, more, _ = plain(line).partition(" …")
         assert any(each.startswith(head) if more else each == head for each in real), f"{line}\nis not in\n{printed}"

@@ -1,6 +1,6 @@
 """Runs the commands of the guides that need one machine and no cluster, and compares what they print.
 
-`guide_commands` says how. Every guide with commands is in a table here or in a test of its own.
+`guide_commands` says how. A guide that is not in the table has a test of its own.
 """
 
 from __future__ import annotations
@@ -64,6 +64,10 @@ def wrong_manifest(place: Place) -> None:
     (place.folder / "digits.yaml").write_text(TWO_MASTERS)
 
 
+def wrong_job_file(place: Place) -> None:
+    (place.folder / "bad.yaml").write_text("name: bad\nnode: 2\ngpus: two\n")
+
+
 def damaged_checkpoint(place: Place) -> None:
     """The newest checkpoint has one byte that differs."""
     newest = max((place.folder / "runs/digits").glob("step-*"))
@@ -87,13 +91,12 @@ BLOCKS: dict[str, list[Callable[[Place], None]]] = {
 """By guide: what prepares each of its blocks, in their order."""
 REFUSALS = {"checkpoints.md": (0, 1), "manifests.md": (0, 2)}
 """Exit codes of guides that show what a fault looks like."""
-OTHER_TESTS = {
-    "from-skypilot.md": "tests/processes/test_imported_files.py",
-    "from-torchx.md": "tests/pipelines/test_guides.py",
-    "gpu-sharing.md": "tests/unit/hardware/sharing/test_sharing_guide.py",
-    "sharing-a-cluster.md": "tests/processes/test_guide.py",
+
+NOT_ON_A_LAPTOP = {
+    "notebooks.md": "starts JupyterLab, as tests/browser/test_notebook.py does",
+    "other-schedulers.md": "needs a cluster with the scheduler of another project",
 }
-"""Guides whose commands another test runs."""
+"""Guides whose commands do not run here, with the reason."""
 
 
 @pytest.mark.parametrize("guide", BLOCKS)
@@ -103,9 +106,16 @@ def test_every_command_of_a_guide_works_and_prints_what_it_shows(state: Path, tm
     check_guide(Place(state, tmp_path), text, BLOCKS[guide], REFUSALS.get(guide, (0,)))
 
 
-def test_every_guide_with_commands_is_run_by_a_test():
+def test_the_commands_of_the_readme_work_and_print_what_it_shows(state: Path, tmp_path: Path):
+    """Without the section whose job `make demo` makes."""
+    link_python(tmp_path / "bin")
+    text = re.sub(r"^## A lost rank\n.*?(?=^## )", "", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    preparations: list[Callable[[Place], None]] = [nothing for _ in BLOCK.finditer(text)]
+    preparations[1], preparations[4] = examples, wrong_job_file
+    check_guide(Place(state, tmp_path), text, preparations, codes=(0, 2, 3))
+
+
+def test_every_guide_with_commands_is_named_by_a_test_or_has_a_reason():
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     with_commands = {path.name for path in GUIDES.glob("*.md") if BLOCK.search(path.read_text(encoding="utf-8"))}
-    in_tables = set(re.findall(r'"([a-z-]+\.md)": \[', (ROOT / "tests/processes/test_diagnosis_guides.py").read_text()))
-    assert with_commands - BLOCKS.keys() - in_tables - OTHER_TESTS.keys() == set()
-    for guide, test in OTHER_TESTS.items():
-        assert guide in (ROOT / test).read_text(), f"{test} does not run {guide}"
+    assert {guide for guide in with_commands if f'{guide}"' not in tests} <= NOT_ON_A_LAPTOP.keys()
