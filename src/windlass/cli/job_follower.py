@@ -237,6 +237,11 @@ class JobFollower:
         self.connection.close()
 
     @property
+    def job_id(self) -> str:
+        """The id of the only submitted job."""
+        return self._names
+
+    @property
     def _jobs_outlive_us(self) -> bool:
         return self.connection.kind == "up"
 

@@ -35,6 +35,8 @@ VERBS = MappingProxyType(
         "sbatch": ("slurm_jobs", "Submit a batch script of Slurm"),
         "squeue": ("slurm_listings", "List jobs in the formats of Slurm"),
         "scancel": ("slurm_jobs", "Cancel jobs by id, user, name, queue or state"),
+        "srun": ("slurm_run", "Run a command as the tasks of a job or an allocation"),
+        "salloc": ("slurm_run", "Hold nodes with the options of Slurm"),
         "scontrol": ("scontrol", "Show and change jobs, show nodes and queues, as Slurm does"),
         "sinfo": ("slurm_listings", "List nodes by their states in the formats of Slurm"),
         "sacct": ("slurm_listings", "List jobs, ended ones too, in the formats of Slurm"),

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,11 +41,12 @@ from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.screen import Screen
 from windlass.jobs.description.options import RunOptions, from_options
 from windlass.jobs.description.submission import Submission
+from windlass.server.cluster_options import ClusterOptions
 from windlass.server.discovery import LOST, Connection, describe_mismatch, find_controller, find_or_start
 from windlass.server.errors import ApiError
 
 Json = dict[str, Any]
-_HOLDER = ("sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait")
+HOLDER = ("sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait")
 """Command of each replica: waits until SIGTERM, then exits with 0."""
 _POLL_S = 0.2
 _GRACE_S = 5.0
@@ -83,20 +84,34 @@ def alloc(
         from windlass.cli.kubernetes.allocation import allocate_pods  # noqa: PLC0415 - loads a cluster's libraries
 
         screen = Screen(no_color=no_color)
-        return allocate_pods((context, namespace), described, _HOLDER, words or [], ship, screen)
+        return allocate_pods((context, namespace), described, HOLDER, words or [], ship, screen)
     if ship:
         raise UsageError(SHIP_NEEDS_KUBERNETES)
-    folder, screen = state_folder(state), Screen(no_color=no_color)
     command = local_command(words or [os.environ.get("SHELL") or "/bin/sh"])
-    made = from_options(described, _HOLDER, cwd=current_folder(), user=current_user())
-    holder = with_network(_without_restarts(made))
+    made = from_options(described, HOLDER, cwd=current_folder(), user=current_user())
     wanted = requested_cluster(local_nodes, local_gpus, cluster, policy)
+    return hold_nodes(made, command, state_folder(state), wanted, Screen(no_color=no_color))
+
+
+def hold_nodes(
+    made: Submission,
+    command: Sequence[str],
+    folder: Path,
+    wanted: ClusterOptions,
+    screen: Screen,
+    variables: Callable[[Json], Mapping[str, str]] = lambda _details: {},
+) -> int:
+    """Holds the nodes of a job of holders while a command runs here. Returns its exit code.
+
+    `variables`: further ones of the command, from the details of the job.
+    """
+    holder = with_network(_without_restarts(made))
     with Interrupts() as interrupts, contextlib.closing(screen):
         connection = find_or_start(folder, wanted, screen.say)
         with contextlib.closing(_Allocation(folder, connection, screen, interrupts)) as allocation:
             if ignored := describe_mismatch(connection, wanted):
                 screen.say(ignored)
-            return allocation.run(holder, command)
+            return allocation.run(holder, command, variables)
 
 
 def _without_restarts(holder: Submission) -> Submission:
@@ -116,7 +131,7 @@ class _Allocation:
         self._job_id = ""
         self._stream: Any = None
 
-    def run(self, holder: Submission, command: Sequence[str]) -> int:
+    def run(self, holder: Submission, command: Sequence[str], variables: Callable[[Json], Mapping[str, str]]) -> int:
         """Waits for the nodes, runs the command and releases the nodes. Returns the command's exit code."""
         self._job_id = self._connection.submit([holder], **submission_context(), owner=owner_process())[0]
         self._stream = self._connection.follow(self._job_id)
@@ -127,7 +142,7 @@ class _Allocation:
         nodes = [task["node"] for task in details["tasks"]]
         waited = details["admitted_at"] - details["created_at"]
         self._screen.say(f"{job_messages.admission_line(self._job_id, 1, waited, nodes)}; exit releases them")
-        code = self._run_here(command, _environment(details))
+        code = self._run_here(command, {**_environment(details), **variables(details)})
         with contextlib.suppress(ApiError):  # another controller releases the nodes of a lost owner
             self._release()
         return code

@@ -76,15 +76,15 @@ def _sbatch(words: list[str]) -> int:
         return ExitCode.OK
     # 2. The job of the script.
     text = wrapped_script(call["--wrap"]) if "--wrap" in call else read_text(command.script)
-    job = import_script(text, command.arguments, command.options)
+    job = import_script(text, command.words[1:], command.options)
     for loss in () if "--quiet" in call else job.losses:
         print(f"windlass: {text.source}: {loss}", file=sys.stderr)
-    submissions = _submissions(job, text.source)
+    submissions = submissions_of(job, text.source)
     # 3. Submission.
     state = Path(call["--state"]) if "--state" in call else _state_of_environment()
     on, namespace = call.get("--on", os.environ.get("WINDLASS_ON", "")), call.get("--namespace", "")
     if "--test-only" in call:
-        return _print_start(submissions[0].job, controller_client(on, namespace, state))
+        return print_start("sbatch", submissions[0].job, controller_client(on, namespace, state))
     ids = _submit(submissions, resolve_context(on, namespace), namespace, state)
     print(ids[0] if "--parsable" in call else f"Submitted batch job {ids[0]}", flush=True)
     if "--wait" not in call:
@@ -103,7 +103,8 @@ def _state_of_environment() -> Path | None:
 sbatch = UnparsedCommand("sbatch", _sbatch, lambda: _HELP, help="Submit a batch script of Slurm")
 
 
-def _submissions(job: ImportedJob, source: str) -> list[Submission]:
+def submissions_of(job: ImportedJob, source: str) -> list[Submission]:
+    """The job of an imported script, or an array, as it is submitted."""
     from windlass.jobs.description.job_file import loads  # noqa: PLC0415 - loads the YAML parser
     from windlass.jobs.imports.job_text import job_text  # noqa: PLC0415
 
@@ -121,14 +122,14 @@ def _submit(submissions: list[Submission], context: str | None, namespace: str, 
     return submit_read_jobs(context, namespace, submissions)[0]
 
 
-def _print_start(job: Job, client: ControllerClient) -> int:
-    """Prints when a job would start, on stderr as sbatch does."""
+def print_start(program: str, job: Job, client: ControllerClient) -> int:
+    """Prints when a job would start, on stderr as sbatch and srun do."""
     from windlass.cli.slurm.field_values import slurm_time  # noqa: PLC0415 - loads the core
     from windlass.cli.slurm.start_estimate import estimate_start  # noqa: PLC0415
 
     start = slurm_time(estimate_start(client.snapshot(), job))
     nodes = "1 node" if job.members == 1 else f"{job.members} nodes"
-    print(f"sbatch: Job {job.name} to start at {start} on {nodes} in partition {job.queue}", file=sys.stderr)
+    print(f"{program}: Job {job.name} to start at {start} on {nodes} in partition {job.queue}", file=sys.stderr)
     return ExitCode.OK
 
 

@@ -12,13 +12,13 @@ SCRIPT = "#!/bin/bash\n#SBATCH -J train --nodes=4 --no-requeue\nsrun ./train $1\
 
 def fields(words, environment=None, script=SCRIPT):
     command = read_command(words.split(), environment or {})
-    return import_script(Text("train.sbatch", script), command.arguments, command.options).fields
+    return import_script(Text("train.sbatch", script), command.words[1:], command.options).fields
 
 
 def test_options_end_at_the_script_and_its_arguments_are_its_own():
     command = read_command(["-N", "2", "--gres=gpu:1", "job.sbatch", "-N", "9", "--x"], {})
     assert [(each.name, each.value) for each in command.options] == [("--nodes", "2"), ("--gres", "gpu:1")]
-    assert (command.script, command.arguments) == ("job.sbatch", ("-N", "9", "--x"))
+    assert command.words == ("job.sbatch", "-N", "9", "--x")
 
 
 def test_without_a_script_it_is_standard_input():

@@ -1,0 +1,44 @@
+"""`windlass srun` and `windlass salloc` on real processes."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from terminal import start, windlass
+
+NUMBER = "echo task $SLURM_PROCID of $SLURM_NTASKS; exit $SLURM_PROCID"
+
+
+def test_srun_labels_lines_and_exits_with_the_highest_code(state: Path):
+    ran = windlass(state, "srun", "-Q", "-n", "2", "-l", "bash", "-c", NUMBER)
+    assert sorted(ran.stdout.splitlines()) == ["0: task 0 of 2", "1: task 1 of 2"]
+    assert ran.returncode == 1
+
+
+def test_srun_prints_lines_of_tasks_as_they_are(state: Path):
+    ran = windlass(state, "srun", "-Q", "echo", "$HOME  x")
+    assert (ran.returncode, ran.stdout) == (0, "$HOME  x\n")
+
+
+def test_srun_within_salloc_is_a_step_of_the_allocation(state: Path):
+    inside = 'echo "$SLURM_JOB_ID $SLURM_NTASKS $SLURM_NNODES"; windlass srun -l bash -c "$1"; echo "code $?"'
+    ran = windlass(state, "salloc", "-n", "2", "-J", "shell", "bash", "-c", inside, "-", NUMBER)
+    lines = ran.stdout.splitlines()
+    assert lines[0] == "shell-1 2 1"
+    assert sorted(lines[1:3]) == ["0: task 0 of 2", "1: task 1 of 2"]
+    assert lines[3] == "code 1"
+    assert ran.returncode == 0
+
+
+def test_srun_is_cancelled_by_two_interrupts(state: Path):
+    child = start(state, "srun", "-J", "waiter", "sh", "-c", "echo ready; sleep 100")
+    for line in child.stdout:
+        if line == "ready\n":
+            child.send_signal(signal.SIGINT)
+        elif line.startswith("srun: interrupt"):
+            child.send_signal(signal.SIGINT)
+            break
+    rest = child.stdout.read()
+    assert child.wait(30) == 130
+    assert "cancelling waiter-1" in rest
