@@ -322,7 +322,7 @@ def test_bash_completes_verbs_options_and_jobs(crowded: Path):
         return set(ran.stdout.split())
 
     verbs = {"scaling", "suspend", "submit", "status", "share", "simulate", "snapshot", "schema"}
-    verbs |= {"sacct", "sbatch", "scancel", "sinfo", "squeue"}
+    verbs |= {"sacct", "salloc", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun"}
     assert offered("windlass s") == verbs
     assert "two-2" in offered("windlass cancel tw")
     assert "--local-nodes" in offered("windlass up --lo")

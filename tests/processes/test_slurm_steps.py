@@ -10,10 +10,14 @@ from terminal import start, windlass
 NUMBER = "echo task $SLURM_PROCID of $SLURM_NTASKS; exit $SLURM_PROCID"
 
 
-def test_srun_labels_lines_and_exits_with_the_highest_code(state: Path):
-    ran = windlass(state, "srun", "-Q", "-n", "2", "-l", "bash", "-c", NUMBER)
+def test_srun_labels_lines_with_the_numbers_of_tasks(state: Path):
+    ran = windlass(state, "srun", "-Q", "-n", "2", "-l", "bash", "-c", "echo task $SLURM_PROCID of $SLURM_NTASKS")
     assert sorted(ran.stdout.splitlines()) == ["0: task 0 of 2", "1: task 1 of 2"]
-    assert ran.returncode == 1
+    assert ran.returncode == 0
+
+
+def test_srun_exits_with_the_highest_code_of_its_tasks(state: Path):
+    assert windlass(state, "srun", "-Q", "-n", "2", "bash", "-c", "exit $((3 * SLURM_PROCID))").returncode == 3
 
 
 def test_srun_prints_lines_of_tasks_as_they_are(state: Path):
