@@ -1,15 +1,19 @@
-"""Kinds of the training operator and of the MPI operator, with the rules by which Windlass reads them.
+"""Kinds of Kubeflow's training operator, MPI operator and notebook controller, with the rules of Windlass.
 
-Sources: kubeflow/training-operator v1.9 and kubeflow/mpi-operator v0.8, manifests/base and pkg/webhooks. Names, columns
+Sources: kubeflow/training-operator v1.9 and kubeflow/mpi-operator v0.8, manifests/base and pkg/webhooks;
+kubeflow/kubeflow (Apache-2.0), components/notebook-controller/api/v1. Names, columns
 and scale subresources are those of the originals. So the column State shows jobs that those operators have ended.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from windlass.deploy.definition import Definition, PrinterColumn, ScaleSubresource, Version
+from windlass.deploy.pod_schema import template_schema
 from windlass.deploy.policy_schema import MANAGED_BY_STAYS, run_policy_schema
 from windlass.deploy.replica_schema import count_of, is_type, replica_specs_schema
-from windlass.deploy.status_schema import status_schema
+from windlass.deploy.status_schema import notebook_status_schema, status_schema
 from windlass.deploy.structural_schema import (
     Rule,
     Schema,
@@ -40,7 +44,7 @@ COLUMNS = (
 
 
 def kubeflow_kinds() -> list[Definition]:
-    """PyTorchJob, TFJob, JAXJob, XGBoostJob, PaddleJob and MPIJob."""
+    """PyTorchJob, TFJob, JAXJob, XGBoostJob, PaddleJob, MPIJob and Notebook."""
     return [
         _operator("PyTorchJob", "ptj", pytorchjob.TYPES, _pytorch(), _elastic_rules(pytorchjob.TYPES), scales=True),
         _operator("TFJob", "tfj", tfjob.TYPES, _tensorflow(), [_one_chief()]),
@@ -48,6 +52,7 @@ def kubeflow_kinds() -> list[Definition]:
         _operator("XGBoostJob", "xgbj", xgboostjob.TYPES, {}, []),
         _operator("PaddleJob", "pdj", paddlejob.TYPES, _paddle(), _elastic_rules(paddlejob.TYPES), scales=True),
         _mpi(),
+        _notebook(),
     ]
 
 
@@ -182,6 +187,13 @@ def _mpi() -> Definition:
         _names(mpijob_v2.TYPES),
     )
     return Definition(GROUP, "MPIJob", "mpijobs", ("mpij",), (v1, v2))
+
+
+def _notebook() -> Definition:
+    """Both versions have the same fields, so that the API server changes only `apiVersion`."""
+    spec = closed_object({"template": template_schema()}, required=("template",))
+    version = Version("v1", "A Notebook: one pod that serves Jupyter.", spec, notebook_status_schema(), COLUMNS)
+    return Definition(GROUP, "Notebook", "notebooks", (), (version, replace(version, name="v1beta1", stored=False)))
 
 
 def _mpi_fields(dialect: str) -> dict[str, Schema]:

@@ -34,6 +34,13 @@ def status_schema() -> Schema:
     )
 
 
+def notebook_status_schema() -> Schema:
+    """Schema of the status of a Notebook, which web pages read: pods that are ready, and the state of the server."""
+    schema = status_schema()
+    shown = {"readyReplicas": integer(0), "containerState": open_object("State of the container that serves.")}
+    return {**schema, "properties": {**schema["properties"], **shown}}
+
+
 def _training() -> Schema:
     return open_object(
         "Reports of the agents in the job's pods, written every ten seconds at most.",

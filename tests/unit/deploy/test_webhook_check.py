@@ -50,12 +50,12 @@ def test_a_webhook_whose_operator_still_answers_is_a_warning_with_the_same_comma
         configuration(),
         configuration(webhook("pytorchjobs", failurePolicy="Ignore")),
         configuration(webhook("pytorchjobs"), webhook("jobs", group="batch")),  # Kueue's
-        configuration(webhook("notebooks")),  # Kubeflow's notebooks are in the same API group
+        configuration(webhook("profiles")),  # Kubeflow's profiles are in the same API group
         configuration(webhook("*")),
         configuration(webhook("pytorchjobs", group="*")),
         configuration(webhook("pytorchjobs", clientConfig={"url": "https://example.com"})),
     ],
-    ids=["empty", "ignored-failures", "kueue", "notebooks", "all-resources", "all-groups", "url"],
+    ids=["empty", "ignored-failures", "kueue", "profiles", "all-resources", "all-groups", "url"],
 )
 def test_a_webhook_that_others_need_or_that_refuses_nothing_is_no_finding(other: dict[str, Any]) -> None:
     assert not kubeflow_services(other)

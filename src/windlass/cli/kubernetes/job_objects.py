@@ -12,7 +12,7 @@ from windlass.backends.kubernetes.gangs import stored_state
 from windlass.core.model.job import Job, Role
 from windlass.core.model.reasons import Reason
 from windlass.core.model.status import TERMINAL, JobState, Phase, Status
-from windlass.jobs.kubernetes.job_patches import has_run_policy
+from windlass.jobs.kubernetes.job_patches import NOTEBOOK, has_run_policy, is_stopped
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.labels import ARRAY, JOB_NAME_ANNOTATION
 from windlass.jobs.kubernetes.manifest_reader import Fault
@@ -71,6 +71,8 @@ class JobObject:
     @property
     def suspended(self) -> bool:
         """Whether its specification says that it is suspended."""
+        if self.resource.kind == NOTEBOOK:
+            return is_stopped(self.manifest)
         policy = self.manifest.get("spec")
         if self.has_run_policy:
             policy = policy.get("runPolicy") if isinstance(policy, Mapping) else None

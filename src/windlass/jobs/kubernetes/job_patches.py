@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from windlass.jobs.kubernetes.labels import CANCEL
 from windlass.jobs.kubernetes.train_runtimes import TRAIN_JOB
 
-_WITHOUT_RUN_POLICY = ("TrainingJob", TRAIN_JOB)
+NOTEBOOK = "Notebook"
+STOPPED = "kubeflow-resource-stopped"
+"""An annotation of Notebooks, with any value: it is stopped. Source: kubeflow/kubeflow, notebook-controller."""
+_WITHOUT_RUN_POLICY = ("TrainingJob", TRAIN_JOB, NOTEBOOK)
 
 
 def has_run_policy(kind: str) -> bool:
@@ -19,8 +23,15 @@ def action_patch(verb: str, kind: str, by: str) -> dict[str, Any]:
     """The patch of the verbs cancel, suspend and resume. `by`: the user."""
     if verb == "cancel":
         return {"metadata": {"annotations": {CANCEL: by or "unknown user"}}}
+    if kind == NOTEBOOK:
+        return {"metadata": {"annotations": {STOPPED: (by or "unknown user") if verb == "suspend" else None}}}
     suspend = {"suspend": verb == "suspend"}
     return {"spec": {"runPolicy": suspend} if has_run_policy(kind) else suspend}
+
+
+def is_stopped(manifest: Mapping[str, Any]) -> bool:
+    """Whether a Notebook has the annotation by which it is stopped."""
+    return STOPPED in (manifest["metadata"].get("annotations") or {})
 
 
 def priority_patch(priority: int) -> dict[str, Any]:

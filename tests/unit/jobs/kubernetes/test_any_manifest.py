@@ -103,6 +103,8 @@ def whole(kind):
     """A manifest of a kind with something in every field that is read."""
     if kind.name in ("TrainingJob", "TrainJob"):
         return copy.deepcopy(OWN if kind.name == "TrainingJob" else TRAIN)
+    if kind.name == "Notebook":
+        return copy.deepcopy({"apiVersion": kind.api_version, "kind": kind.name, **SMALL, "spec": TEMPLATE})
     field, first, container = ROLES[kind.name]
     manifest = copy.deepcopy({"apiVersion": kind.api_version, "kind": kind.name, **SMALL})
     template = copy.deepcopy(TEMPLATE)

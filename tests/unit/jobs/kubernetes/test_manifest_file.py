@@ -85,7 +85,7 @@ def test_printed_objects_are_read_back_unchanged():
         (JAX.replace("JAXJob", "JAXjob"), "job.yaml:2:1: kind: 'JAXjob' is no kind of job that is known here; did you"),
         (
             JAX + "---\ncommand: python train.py\n",
-            "job.yaml:13:1: kind: expects a kind of job: JAXJob, MPIJob, PaddleJob, PyTorchJob, TFJob, TrainJob",
+            "job.yaml:13:1: kind: expects a kind of job: JAXJob, MPIJob, Notebook, PaddleJob, PyTorchJob, TFJob",
         ),
         (JAX + "---\n- 1\n", "job.yaml:13:1: the manifest: expects a mapping, not a list"),
     ],

@@ -56,6 +56,7 @@ class _Known:
 _KNOWN = (
     _Known("the training operator", "/training-operator", _TRAINING),
     _Known("the MPI operator", "mpi-operator", ("MPIJob",)),
+    _Known("the notebook controller", "/notebook-controller", ("Notebook",)),
     _Known("the trainer v2", "trainer-controller-manager", (TRAIN_JOB,)),
     _Known("Kueue", "/kueue", right=AccessRight("update", "workloads/status", group="kueue.x-k8s.io")),
     _Known("Volcano", "vc-controller-manager", right=AccessRight("update", "jobs/status", group="batch.volcano.sh")),

@@ -6,7 +6,7 @@ from typing import Any
 
 from windlass.backends.kubernetes.client.object_reference import OWN_KIND
 from windlass.backends.kubernetes.gangs.stored_state import ANNOTATION
-from windlass.jobs.kubernetes.job_patches import has_run_policy
+from windlass.jobs.kubernetes.job_patches import STOPPED, has_run_policy
 from windlass.jobs.kubernetes.labels import ARRAY, ARRAY_INDEX, ARRAY_LIMIT, CANCEL, JOB_NAME_ANNOTATION, RERUN_OF, USER
 from windlass.jobs.kubernetes.manifest_reader import ManifestField
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
@@ -23,7 +23,7 @@ _SERVER_FIELDS = (
     "managedFields",
     "selfLink",
 )
-_STATE_ANNOTATIONS = (ANNOTATION, CANCEL, USER)
+_STATE_ANNOTATIONS = (ANNOTATION, CANCEL, USER, STOPPED)
 """Annotations that record the state of the original object, and its user."""
 _ARRAY_LABELS = (ARRAY, ARRAY_INDEX, ARRAY_LIMIT)
 _OF_ONE_OBJECT = ("name", "ownerReferences", "finalizers")

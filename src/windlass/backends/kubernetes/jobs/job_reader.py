@@ -25,6 +25,7 @@ from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
 from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.status.job_announcer import announced_topics
 from windlass.core.model.status import TERMINAL, JobState, Status
+from windlass.jobs.kubernetes.job_patches import NOTEBOOK, is_stopped
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.kinds.run_policy import WINDLASS_OPERATOR, is_ours
 from windlass.jobs.kubernetes.manifest_reader import Fault
@@ -274,7 +275,8 @@ class JobReader:
         is_to_end = manifest["metadata"].get("deletionTimestamp") or has_cancel_annotation(manifest)
         if is_to_end and not self._reports.report_cancel(gang) and gang.version.gone:
             self.close(gang)
-        if gang.version.read_generation == before and manifest["metadata"].get("labels") == metadata.get("labels"):
+        has_labels = manifest["metadata"].get("labels") == metadata.get("labels")
+        if gang.version.read_generation == before and has_labels and not _is_switched(gang, manifest):
             return
         parsed = registry.read(manifest, self._settings)
         if isinstance(parsed, Fault):
@@ -291,6 +293,12 @@ class JobReader:
         if gang.requested_spec is not None and gang.started_spec != started:
             gang.started_spec, gang.notes.needs_write = started, True
             self._specs.changed(gang)
+
+
+def _is_switched(gang: Gang, manifest: Manifest) -> bool:
+    """Tells whether a Notebook was stopped or started: its annotation changes neither generation nor labels."""
+    requested = gang.requested_spec[0] if gang.requested_spec else gang.parsed
+    return gang.parsed.kind == NOTEBOOK and is_stopped(manifest) != requested.run_policy.suspend
 
 
 def is_orphaned(manifest: Manifest) -> bool:

@@ -18,10 +18,12 @@ from windlass.backends.kubernetes.gangs.stored_state import FIELD, PRIORITY, STA
 from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.status.failing_pods import failing_pods
 from windlass.backends.kubernetes.status.member_waits import pods_without_image
+from windlass.backends.kubernetes.status.notebook_status import WAITING, notebook_fields, waiting_condition
 from windlass.backends.kubernetes.status.refusals import DENIED
 from windlass.backends.port import BackendError
 from windlass.core.model.status import TERMINAL, Phase, Status, Target, state_name
 from windlass.jobs.kubernetes import train_runtimes
+from windlass.jobs.kubernetes.job_patches import NOTEBOOK
 from windlass.jobs.kubernetes.kinds.trainingjob import KIND
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_ROLE
 from windlass.jobs.kubernetes.status import job_status
@@ -35,7 +37,7 @@ _INTERVAL_S = 2.0
 _LONGEST_PAUSE_S = 60.0
 """The interval doubles up to this with each failed write in a row."""
 _AT_ONCE = 16
-_CONDITIONS = (ACCEPTED, IMAGES_PULLED, SPEC_APPLIED, DIAGNOSED)
+_CONDITIONS = (ACCEPTED, IMAGES_PULLED, SPEC_APPLIED, DIAGNOSED, WAITING)
 """Conditions beside those of the job's kind."""
 
 
@@ -51,11 +53,14 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     conditions = [each for each in status.get("conditions") or () if each["type"] not in _CONDITIONS]
     if (waits_for_image := image_condition(pods_without_image(gang), listed)) and life.phase not in TERMINAL:
         conditions += with_times(listed, [waits_for_image], rfc3339(now), updates=True)
-    beside = (spec_condition(gang, life), diagnosis_condition(life, gang.notes.wait_verdict), _denied(gang.fit.denial))
+    of_notebook = notebook_fields(gang) if gang.parsed.kind == NOTEBOOK else {}
+    beside = [spec_condition(gang, life), diagnosis_condition(life, gang.notes.wait_verdict), _denied(gang.fit.denial)]
+    if of_notebook:
+        beside.append(waiting_condition(gang, life, of_notebook))
     conditions += with_times(listed, [dict(each) for each in beside if each], rfc3339(now), updates=True)
     if gang.parsed.kind != KIND:
         conditions = with_current_last(conditions)
-    shown: dict[str, Any] = {**status, "conditions": conditions, STATE: _shown_state(life, conditions)}
+    shown: dict[str, Any] = {**status, "conditions": conditions, STATE: _shown_state(life, conditions), **of_notebook}
     if gang.parsed.kind == KIND:
         shown["queue"] = gang.job.queue
     if life.placement is not None:

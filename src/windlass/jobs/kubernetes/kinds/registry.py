@@ -11,6 +11,7 @@ from windlass.jobs.kubernetes.kinds import (
     jaxjob,
     mpijob_v1,
     mpijob_v2,
+    notebook,
     paddlejob,
     pytorchjob,
     tfjob,
@@ -90,6 +91,8 @@ KINDS = (
     Kind(
         V2, "MPIJob", "mpijobs", mpijob_v2.read, mpijob_v2.members, mpijob_v2.dependent_objects, mpijob_v2.member_policy
     ),
+    _kind_of(notebook.V1BETA1, notebook.KIND, notebook.PLURAL, notebook),
+    _kind_of(notebook.V1, notebook.KIND, notebook.PLURAL, notebook),
     _kind_of(TRAINER, TRAIN_JOB, "trainjobs", trainjob),
     _kind_of(OURS, trainingjob.KIND, trainingjob.PLURAL, trainingjob),
 )

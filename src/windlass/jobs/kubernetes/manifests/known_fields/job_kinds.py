@@ -53,6 +53,9 @@ _OPERATORS: Mapping[str, Fields] = {
         "dialect slotsPerWorker cleanPodPolicy mainContainer runLauncherAsWorker sshAuthMountPath "
         "launcherCreationPolicy mpiImplementation",
     ),
+    "Notebook": kind_of("NotebookSpec"),
+    "NotebookSpec": {"template": "NotebookTemplate"},
+    "NotebookTemplate": {"spec": "PodSpec"},
     "RunPolicy": fields_of(
         "cleanPodPolicy ttlSecondsAfterFinished activeDeadlineSeconds backoffLimit suspend managedBy restartMode",
         schedulingPolicy="SchedulingPolicy",
