@@ -25,6 +25,7 @@ _GANGS = tuple(sorted({_group_of(each) for each in POD_GROUPS}))
 """API groups of all PodGroup kinds."""
 _ANNOTATED_GANGS = tuple(group for group in _GANGS if group.startswith(("scheduling.x-k8s", "scheduling.sigs")))
 """API groups of PodGroups whose status has no field for a reason."""
+_KUEUE = "kueue.x-k8s.io"
 _KUBEFLOW = tuple(each.plural for each in kubeflow.kubeflow_kinds())
 
 
@@ -113,6 +114,9 @@ JOBS = (
     Permission("create the volume claims of a TrainJob", CORE, ("persistentvolumeclaims",), ("get", "create")),
     Permission("give the pods of a gang their keys", CORE, ("secrets",), ("create",)),
     Permission("run MPI's launcher", "batch", ("jobs",), ("get", "create", "delete")),
+    Permission("queue a job in a queue of Kueue, and leave it", _KUEUE, ("workloads",), ("create", "delete", *WATCH)),
+    Permission("report the state of such a job to Kueue", _KUEUE, _status("workloads"), ("patch",)),
+    Permission("find the nodes of Kueue's flavors", _KUEUE, ("resourceflavors",), WATCH),
     Permission("autoscale elastic jobs", "autoscaling", ("horizontalpodautoscalers",), ("get", "create")),
 )
 """Further permissions to run jobs."""

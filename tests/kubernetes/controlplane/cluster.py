@@ -48,6 +48,7 @@ class Settings:
     audited: Sequence[str] = ()
     """Users whose requests the API server records; `close` keeps the distinct ones for the session's report."""
     controller_flags: Sequence[str] = ()
+    scheduler_flags: Sequence[str] = ()
 
 
 @dataclass
@@ -348,4 +349,5 @@ def _scheduler(plane: ControlPlane) -> Server:
         secure_port=free_port(),
         cert_dir=plane.folder,
     )
-    return Server("kube-scheduler", [find("kube-scheduler"), *flags], plane.folder / "kube-scheduler.log")
+    command = [find("kube-scheduler"), *flags, *plane.settings.scheduler_flags]
+    return Server("kube-scheduler", command, plane.folder / "kube-scheduler.log")

@@ -12,6 +12,7 @@ MODULES = Path(__file__).parent / "modules"
 KUBERNETES = "k8s.io/kubernetes"
 ETCD = "go.etcd.io/etcd/server/v3"
 CONTAINERD = "github.com/containerd/containerd/v2"
+KUEUE, JOBSET = "sigs.k8s.io/kueue", "sigs.k8s.io/jobset"
 HELM = "helm.sh/helm/v4"
 KUSTOMIZE = "sigs.k8s.io/kustomize/kustomize/v5"
 
@@ -44,6 +45,8 @@ PROGRAMS = {
         Program("ctr", "containerd", CONTAINERD, f"{CONTAINERD}/cmd/ctr"),
         Program("kustomize", "kustomize", KUSTOMIZE, KUSTOMIZE),
         Program("helm", "helm", HELM, f"{HELM}/cmd/helm"),
+        Program("kueue", "kueue", KUEUE, f"{KUEUE}/cmd/kueue"),
+        Program("jobset", "kueue", JOBSET, JOBSET),
     )
 }
 """In the order in which tests need them."""

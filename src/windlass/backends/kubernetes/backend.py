@@ -40,6 +40,7 @@ from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.jobs.job_takeover import JobTakeover
 from windlass.backends.kubernetes.jobs.run_control import BackendParts, ChangedGangs, RunControl
 from windlass.backends.kubernetes.jobs.train_job_sets import TrainJobSets
+from windlass.backends.kubernetes.kueue.kueue_jobs import KueueJobs
 from windlass.backends.kubernetes.pods.gang_pods import GangPods
 from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs
 from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
@@ -117,13 +118,9 @@ class KubernetesBackend:
         self._standby = StandbyPods(self.pods, self._executor, self.changed.mark, on_trouble)
         self.jobs = JobStore()
         self._reports = reports = JobReports(self.inbox.put, self._refusals.refuse, self.jobs.allocate_number)
-        self.job_specs = JobSpecs(
-            self.jobs,
-            reports,
-            self._fit,
-            self.inbox.put,
-            lambda gang: self.gangs.see_changed_job(gang),  # noqa: PLW0108 - it is made below
-        )
+        self.kueue = KueueJobs(connection, self.jobs.get, self._resolve_one, on_trouble)
+        """Jobs in queues of Kueue."""
+        self.job_specs = self._job_specs(reports)
         self.job_reader = self._job_reader(reports)
         self._gang_pods = GangPods(
             self.pods, self.launchers, self.monitor.is_dead, self.now, settings.image_pull_timeout
@@ -141,6 +138,15 @@ class KubernetesBackend:
         self.agents.on_invalid_message = lambda _error: self.faults.counts.update(["AgentMessage"])
         # 4. external gangs
         self.external = self._external_gangs()
+
+    def _job_specs(self, reports: JobReports) -> JobSpecs:
+        return JobSpecs(
+            self.jobs,
+            reports,
+            self._fit,
+            self.inbox.put,
+            lambda gang: self.gangs.see_changed_job(gang),  # noqa: PLW0108 - it is made later
+        )
 
     def _job_reader(self, reports: JobReports) -> JobReader:
         nodes = self.cluster.picture.fabrics
@@ -204,6 +210,7 @@ class KubernetesBackend:
         takeover = JobTakeover(self._job_sets, self._gang_pods, self.monitor, delete, self.now)
         self.job_reader.left_by_others = takeover.status_of
         states += self.job_reader.begin(self._resume)
+        self.kueue.begin()
         return Recovery(self.cluster.changed(), tuple(states), read_past_usage(self.cluster.queues))
 
     def finished(self, job_id: str) -> JobState | None:
@@ -233,6 +240,7 @@ class KubernetesBackend:
             failures = await self._commits.write_all(changes.states, changes.forgotten)
         for state in changes.states:
             self.external.commit(state)
+            self.kueue.see_committed(state.id)
         self._usage.note(changes.past_usage)
         self._commits.record([each for each in changes.transitions if each.job_id not in failures], self._events)
         self._commits.record_failures(failures, self._events)
@@ -338,7 +346,15 @@ class KubernetesBackend:
 
     async def close(self) -> None:
         """Stops all work in the background; the cluster stays as it is."""
-        for part in (self.external, self.pending, self._standby, self._executor, self._refusals, self._events):
+        for part in (
+            self.external,
+            self.pending,
+            self._standby,
+            self._executor,
+            self._refusals,
+            self._events,
+            self.kueue,
+        ):
             await part.close()
         await self._usage.close()
         await self._statuses.close()
@@ -363,8 +379,9 @@ class KubernetesBackend:
                 self.pods.owned(OwnerKey(parsed.namespace, parsed.uid)),
             )
             found = fit_job(parsed, around, pods, runs_mpijobs_v1=self.settings.runs_mpijobs_v1)
-            trouble = self._job_sets.trouble(parsed)
-            return replace(found, trouble=trouble, job=replace(found.job, hold=trouble)) if trouble else found
+            if trouble := self._job_sets.trouble(parsed):
+                return replace(found, trouble=trouble, job=replace(found.job, hold=trouble))
+            return self.kueue.fit(parsed, found)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this job's
             self.faults.counts[str(parsed.manifest.get("kind"))] += 1
             text = f"it cannot be resolved in this cluster: {type(error).__name__}: {error}"
@@ -398,6 +415,11 @@ class KubernetesBackend:
         """Resolves jobs again after a change in the cluster of what their names refer to."""
         self.job_specs.resolve_again(changed)
         self.external.resolve_again(changed)
+
+    def _resolve_one(self, job_id: str) -> None:
+        """Resolves one job again, while this process leads."""
+        if self._leads:
+            self.job_specs.resolve_one(job_id)
 
     def _resume(self, gang: Gang) -> None:
         """Takes over the run of a gang, and accounts for its pods."""

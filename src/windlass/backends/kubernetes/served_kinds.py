@@ -19,6 +19,7 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import Resource, named
 from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS
 from windlass.backends.kubernetes.external import dialects
+from windlass.backends.kubernetes.kueue import kueue_jobs
 from windlass.jobs.kubernetes.kinds.registry import KINDS, TRAINER
 from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME, RUNTIME
 
@@ -30,7 +31,7 @@ RUNTIMES = (
     named(TRAINER, "trainingruntimes", RUNTIME),
 )
 """Runtimes of TrainJobs."""
-WATCHED = (*JOB_KINDS, *RUNTIMES, QUEUES, POLICIES, RESERVATIONS, *dialects.OPTIONAL)
+WATCHED = (*JOB_KINDS, *RUNTIMES, QUEUES, POLICIES, RESERVATIONS, *dialects.OPTIONAL, *kueue_jobs.KINDS)
 """Watched kinds that a cluster may lack."""
 
 

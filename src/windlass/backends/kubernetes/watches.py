@@ -21,6 +21,7 @@ from windlass.backends.kubernetes.client.reflector import reflect
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS, Manifests
 from windlass.backends.kubernetes.external import dialects
+from windlass.backends.kubernetes.kueue.workload_object import FLAVORS, WORKLOADS
 from windlass.backends.kubernetes.served_kinds import RUNTIMES, WATCHED, KindRemoval
 from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION, SCHEDULER
 
@@ -173,6 +174,11 @@ class Watches:
             return of(orjson.loads, self.declared(held[kind]))
         if kind in RUNTIMES:
             return of(orjson.loads, partial(self._backend.monitor.lookups.see_runtimes, kind.kind))
+        if kind == WORKLOADS:
+            self._backend.kueue.is_served = True
+            return of(orjson.loads, self._backend.kueue.see_workloads)
+        if kind == FLAVORS:
+            return of(orjson.loads, self._backend.kueue.see_flavors)
         if kind in dialects.OPTIONAL:
             return of(dialects.group_object, self.groups(kind))
         return of(orjson.loads, jobs(self._backend, kind), self._backend.job_objects[kind])

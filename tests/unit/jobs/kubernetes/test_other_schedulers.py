@@ -104,8 +104,9 @@ def test_a_job_set_restarts_the_gang_but_not_after_its_time():
     }
 
 
-def test_kueue_finds_the_local_queue_by_the_queue_of_the_job():
-    manifest = objects(OtherScheduler.KUEUE, f"{GANG}\nqueue: research")["JobSet"]
+@pytest.mark.parametrize("field", ["queue: research", "labels: {kueue.x-k8s.io/queue-name: research}"])
+def test_kueue_finds_the_local_queue_by_the_queue_of_the_job(field):
+    manifest = objects(OtherScheduler.KUEUE, f"{GANG}\n{field}")["JobSet"]
     assert manifest["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "research"
 
 

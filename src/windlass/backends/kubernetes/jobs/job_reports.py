@@ -69,9 +69,9 @@ class JobReports:
             self._inject(JobEvent(gang.id, Cancel(by)))
         return True
 
-    def report_suspension(self, gang: Gang, requested: Job) -> None:
-        """Reports that the owner has suspended or resumed the job, as the requested job says."""
-        event: Event = Suspend("its owner") if requested.suspend else Resume("its owner")
+    def report_suspension(self, gang: Gang, requested: Job, by: str = "its owner") -> None:
+        """Reports that the owner has suspended or resumed the job, as the requested job says, or another `by`."""
+        event: Event = Suspend(by) if requested.suspend else Resume(by)
         self._inject(JobEvent(gang.id, event))
 
     def report_missed_requests(self, gang: Gang) -> None:

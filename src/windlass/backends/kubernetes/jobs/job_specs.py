@@ -104,6 +104,12 @@ class JobSpecs:
             if not gang.fit.waiting_reason and gang.status.phase not in TERMINAL:
                 self._resolve_references(gang)
 
+    def resolve_one(self, job_id: str) -> None:
+        """Resolves one job again, of which something in the cluster has changed."""
+        gang = self._store.get(job_id)
+        if gang is not None and not gang.fit.waiting_reason and gang.status.phase not in TERMINAL:
+            self._resolve_references(gang)
+
     def _resolve_references(self, gang: Gang) -> None:
         """Resolves the names in a job again: its queue, a level of the topology.
 
@@ -115,6 +121,8 @@ class JobSpecs:
         found = self._resolve_started(gang, parsed, gang.job.priority)
         resolved = found.denial or not found.trouble
         job = found.job if resolved else replace(requested, hold=found.job.hold)
+        if job.suspend != requested.suspend:
+            self._reports.report_suspension(gang, job, "Kueue")
         if job != requested:
             self._request(gang, parsed, job)
         self._note_denial(gang, found)

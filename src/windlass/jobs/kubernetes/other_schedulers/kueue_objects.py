@@ -6,17 +6,15 @@ Source: sigs.k8s.io/kueue v0.19, pkg/controller/constants and pkg/controller/job
 from __future__ import annotations
 
 from windlass.core.model.job import Job
+from windlass.jobs.kubernetes.labels import KUEUE_QUEUE
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.other_schedulers.batch_jobs import MIN_PARALLELISM, SAME_COMPLETIONS, jobs_and_service
 from windlass.jobs.kubernetes.other_schedulers.job_set import job_set
 from windlass.jobs.kubernetes.other_schedulers.portable_gang import PortableGang, is_elastic
 
-KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
-"""Label of a job: its LocalQueue."""
-
 
 def kueue_objects(gang: PortableGang) -> list[Manifest]:
-    """The objects of the gang. The queue of the job is the name of the LocalQueue."""
+    """The objects of the gang. The LocalQueue is that of the job's label, or has the name of its queue."""
     if not is_elastic(gang.job):
         return [_in_queue(job_set(gang), gang.job)]
     service, job = jobs_and_service(gang)
@@ -27,4 +25,5 @@ def kueue_objects(gang: PortableGang) -> list[Manifest]:
 
 def _in_queue(manifest: Manifest, job: Job) -> Manifest:
     about = manifest["metadata"]
-    return {**manifest, "metadata": {**about, "labels": {**about["labels"], KUEUE_QUEUE: job.queue}}}
+    labels = {**about["labels"], KUEUE_QUEUE: job.labels.get(KUEUE_QUEUE, job.queue)}
+    return {**manifest, "metadata": {**about, "labels": labels}}

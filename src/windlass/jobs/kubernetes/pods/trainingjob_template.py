@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from windlass.core.model.job import Job, Launcher, Match, Role
 from windlass.core.model.resources import CPU, GPU, MEMORY, format_quantity, is_device
+from windlass.jobs.kubernetes.labels import KUEUE_QUEUE
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.pods.pod_placement import NODE_NAME
 from windlass.jobs.kubernetes.pods.pod_requests import device_name
@@ -43,8 +44,11 @@ def _command(job: Job, role: Role) -> list[str]:
 
 
 def _about(words: Mapping[str, str]) -> Manifest:
-    """The job's labels as labels where Kubernetes takes them, else as annotations."""
-    named = {name: value for name, value in words.items() if is_name(KUBERNETES_LABEL, name)}
+    """The job's labels as labels where Kubernetes takes them, else as annotations.
+
+    Pods do not have the label of Kueue's queue: Kueue would admit each of them by itself.
+    """
+    named = {name: value for name, value in words.items() if is_name(KUBERNETES_LABEL, name) and name != KUEUE_QUEUE}
     labels = {name: value for name, value in named.items() if is_name(KUBERNETES_LABEL_VALUE, value)}
     annotations = {name: value for name, value in named.items() if name not in labels}
     return {**({"labels": labels} if labels else {}), **({"annotations": annotations} if annotations else {})}

@@ -1,0 +1,41 @@
+"""A cluster queue of Kueue with four GPUs, its local queue `research`, and a priority above the default one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from controlplane.api import Api
+from controlplane.kueue import until_answered
+from controlplane.processes import Server
+
+GROUP = "/apis/kueue.x-k8s.io/v1beta2"
+QUEUE = "research"
+GPUS = 4
+FLAVOR = {"pool": "a100"}
+"""Labels of the nodes of the flavor."""
+
+
+def _cluster_queue() -> dict[str, Any]:
+    quotas = [("cpu", "100"), ("memory", "1Ti"), ("nvidia.com/gpu", str(GPUS))]
+    resources = [{"name": name, "nominalQuota": amount} for name, amount in quotas]
+    covered = [name for name, _ in quotas]
+    group = {"coveredResources": covered, "flavors": [{"name": "a100", "resources": resources}]}
+    preemption = {"withinClusterQueue": "LowerPriority"}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ClusterQueue",
+        "metadata": {"name": QUEUE},
+        "spec": {"namespaceSelector": {}, "resourceGroups": [group], "preemption": preemption},
+    }
+
+
+async def create_queues(api: Api, servers: Sequence[Server]) -> None:
+    about = {"apiVersion": "kueue.x-k8s.io/v1beta2"}
+    flavor = {**about, "kind": "ResourceFlavor", "metadata": {"name": "a100"}, "spec": {"nodeLabels": FLAVOR}}
+    await until_answered(api, f"{GROUP}/resourceflavors", flavor, servers)
+    await until_answered(api, f"{GROUP}/clusterqueues", _cluster_queue(), servers)
+    local = {**about, "kind": "LocalQueue", "metadata": {"name": QUEUE}, "spec": {"clusterQueue": QUEUE}}
+    await api.post(f"{GROUP}/namespaces/default/localqueues", local)
+    urgent = {**about, "kind": "WorkloadPriorityClass", "metadata": {"name": "urgent"}, "value": 1000}
+    await api.post(f"{GROUP}/workloadpriorityclasses", urgent)

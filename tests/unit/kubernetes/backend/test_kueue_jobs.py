@@ -1,0 +1,80 @@
+"""Jobs in queues of Kueue: on hold without it and before their admission, on the nodes of their flavor after it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from recorded_api import Cluster
+
+from windlass.backends.kubernetes.client.object_cache import Change
+from windlass.backends.kubernetes.kueue.workload_object import workload_name
+from windlass.core.model.reasons import Reason
+from windlass.core.model.status import Phase
+
+JOB = "ml/digits"
+LABELS = {"kueue.x-k8s.io/queue-name": "research"}
+
+
+async def led_cluster(*, is_served: bool = True) -> Cluster:
+    cluster = Cluster("n1")
+    cluster.backend.kueue.is_served = is_served
+    await cluster.lead()
+    cluster.put_job(gpus=2, labels=LABELS)
+    await cluster.run(3)
+    return cluster
+
+
+def see(cluster: Cluster, conditions: Mapping[str, str], admission: dict[str, Any] | None = None) -> None:
+    """The Workload of the job has these conditions now."""
+    gang = cluster.backend.jobs.get(JOB)
+    assert gang is not None
+    found = [{"type": name, "status": state, "message": f"{name} is {state}"} for name, state in conditions.items()]
+    about = {"name": workload_name(gang.parsed), "namespace": "ml", "uid": "w", "resourceVersion": "5"}
+    workload = {"metadata": about, "status": {"conditions": found, "admission": admission}}
+    cluster.backend.kueue.see_workloads([Change("modified", workload)])
+
+
+def test_a_job_in_a_queue_of_kueue_waits_where_there_is_no_kueue() -> None:
+    async def story() -> None:
+        cluster = await led_cluster(is_served=False)
+        verdict = cluster.controller.plan.verdicts[JOB]
+        assert verdict.reason is Reason.ON_HOLD
+        assert "which this cluster lacks: remove the label" in verdict.message
+        await cluster.backend.close()
+
+    asyncio.run(story())
+
+
+def test_a_job_waits_for_kueue_and_starts_once_it_is_admitted() -> None:
+    async def story() -> None:
+        cluster = await led_cluster()
+        see(cluster, {"QuotaReserved": "False"})
+        await cluster.run(2)
+        hold = "Kueue has not admitted it in the queue research: QuotaReserved is False"
+        assert cluster.controller.plan.verdicts[JOB].message == hold
+        see(cluster, {"QuotaReserved": "True", "Admitted": "True"}, {"podSetAssignments": []})
+        await cluster.run(4)
+        assert cluster.status(JOB).phase is not Phase.QUEUED
+        await cluster.backend.close()
+
+    asyncio.run(story())
+
+
+def test_an_evicted_job_stops_and_waits_again() -> None:
+    async def story() -> None:
+        cluster = await led_cluster()
+        admitted = {"QuotaReserved": "True", "Admitted": "True"}
+        see(cluster, admitted, {"podSetAssignments": []})
+        await cluster.run(4)
+        see(cluster, {**admitted, "Evicted": "True"}, {"podSetAssignments": []})
+        await cluster.run(2)
+        for pod in list(cluster.backend.pods.all()):
+            cluster.remove_pod(pod)
+        await cluster.run(6)
+        assert cluster.status(JOB).phase is Phase.QUEUED
+        assert cluster.controller.plan.verdicts[JOB].message.endswith("Evicted is True")
+        await cluster.backend.close()
+
+    asyncio.run(story())
