@@ -97,6 +97,13 @@ def test_the_sdist_has_what_the_wheel_is_built_of_and_no_tests(built):
     assert {member.mtime for member in members} == {int(EPOCH)}
 
 
+def test_the_command_has_a_second_name_for_uvx(built):
+    wheel = zipfile.ZipFile(built[".whl"])
+    [names] = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
+    scripts = re.findall(r"^([a-z-]+) = windlass\.cli:main$", wheel.read(names).decode(), re.MULTILINE)
+    assert scripts == ["windlass", "windlass-train"]
+
+
 def test_the_record_of_the_wheel_lists_every_file(built):
     wheel = zipfile.ZipFile(built[".whl"])
     [record] = [name for name in wheel.namelist() if name.endswith("/RECORD")]
