@@ -19,7 +19,7 @@ import windlass
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.package_clash import find_clash
 from windlass.cli.terminal.escaped_stream import escaped_output
-from windlass.cli.verb_table import VERBS
+from windlass.cli.verb_table import SLURM_VERBS, VERBS
 
 _BROKEN_PIPE = 128 + signal.SIGPIPE
 _CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"]}
@@ -123,6 +123,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         code = ExitCode.CANCELLED
     except Exception as error:  # noqa: BLE001 - the last handler: the user never sees a traceback
         code = _print_error(error)
+        words = sys.argv[1:] if arguments is None else arguments
+        code = ExitCode.FAILED if words and words[0] in SLURM_VERBS else code
     if sessions := sys.modules.get("windlass.cli.kubernetes.api_session"):
         sessions.close_sessions()
     return _flush_output(code if isinstance(code, int) else ExitCode.OK)

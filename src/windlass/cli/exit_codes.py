@@ -77,5 +77,7 @@ def reference() -> str:
         "after it states the fix.\n\n"
         f"| code | meaning |\n|---|---|\n{rows}\n\n"
         "The exit code of a job takes precedence: `windlass run -- sh -c 'exit 3'` exits with 3. Use "
-        "`windlass status JOB -o json` to tell the exit code of a rank from one of this table.\n"
+        "`windlass status JOB -o json` to tell the exit code of a rank from one of this table.\n\n"
+        "The verbs with the names of Slurm's commands (`sbatch`, `squeue` and the others) exit with 1 after any error, "
+        "as those commands do.\n"
     )

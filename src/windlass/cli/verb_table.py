@@ -57,3 +57,5 @@ VERBS = MappingProxyType(
 )
 """Verb → (module of `windlass.cli.verbs`, help). A module has a function of the verb's name (`import_` for a
 keyword), or a group of verbs."""
+SLURM_VERBS = frozenset({"sbatch", "srun", "salloc", "squeue", "scancel", "scontrol", "sinfo", "sacct"})
+"""Verbs that exit with 1 after any error, as the commands of Slurm do."""

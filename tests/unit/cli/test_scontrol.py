@@ -82,7 +82,7 @@ def test_words_for_actions(listed, windlass, words, actions):
 def test_a_requeue_stops_at_a_refusal(listed, windlass):
     refusal = {"code": "wrong_state", "message": "digits-3 has ended already (Failed)", "fix": ""}
     listed.says["/v1/suspend"] = {"jobs": [], "errors": [refusal]}
-    assert windlass("scontrol", "requeue", "digits-3") == (5, "", "windlass: digits-3 has ended already (Failed)\n")
+    assert windlass("scontrol", "requeue", "digits-3") == (1, "", "windlass: digits-3 has ended already (Failed)\n")
 
 
 def test_update_changes_time_limit_and_priority(listed, windlass):
@@ -96,17 +96,17 @@ def test_update_changes_time_limit_and_priority(listed, windlass):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["reconfigure"], 2, "there is no command 'reconfigure'\ncommands are show, hold"),
-        (["show", "steps"], 2, "show has no entity 'steps'\nentities are job, node"),
-        (["show", "job", "nope"], 4, "Invalid job id specified: nope"),
-        (["show", "node", "n9"], 2, "Node n9 not found\nwindlass sinfo -N lists nodes"),
-        (["show", "partition", "x"], 2, "Partition x not found"),
-        (["show", "hostnames", "n[a]"], 2, "expects numbers and ranges"),
-        (["hold"], 2, "no job is named"),
-        (["update", "JobId=2"], 2, "update needs JobId=ID and new values"),
-        (["update", "JobId=2", "NumNodes=4"], 2, "numnodes of a job cannot be changed\nvalues are TimeLimit"),
-        (["update", "JobId=2", "TimeLimit=soon"], 2, "timelimit=soon is no valid value"),
-        (["update", "JobId=2", "Nice=1", "--on", "c"], 2, "update changes jobs of this machine only"),
+        (["reconfigure"], 1, "there is no command 'reconfigure'\ncommands are show, hold"),
+        (["show", "steps"], 1, "show has no entity 'steps'\nentities are job, node"),
+        (["show", "job", "nope"], 1, "Invalid job id specified: nope"),
+        (["show", "node", "n9"], 1, "Node n9 not found\nwindlass sinfo -N lists nodes"),
+        (["show", "partition", "x"], 1, "Partition x not found"),
+        (["show", "hostnames", "n[a]"], 1, "expects numbers and ranges"),
+        (["hold"], 1, "no job is named"),
+        (["update", "JobId=2"], 1, "update needs JobId=ID and new values"),
+        (["update", "JobId=2", "NumNodes=4"], 1, "numnodes of a job cannot be changed\nvalues are TimeLimit"),
+        (["update", "JobId=2", "TimeLimit=soon"], 1, "timelimit=soon is no valid value"),
+        (["update", "JobId=2", "Nice=1", "--on", "c"], 1, "update changes jobs of this machine only"),
     ],
 )
 def test_errors_name_the_fix(listed, windlass, words, code, message):

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from windlass.cli.slurm import job_fields
+from windlass.cli.slurm import accounting_fields, job_fields
 from windlass.cli.slurm.field_values import slurm_duration, slurm_memory
 from windlass.core.ledger import Ledger
 from windlass.core.model.node import Node
@@ -118,14 +118,16 @@ def test_squeue_as_json(listed, windlass):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["squeue", "-j", "nope"], 4, "Invalid job id specified: nope\nwindlass sacct lists all jobs"),
-        (["sinfo", "-o", "%z"], 2, "--format: there is no field %z\nfields are %a"),
-        (["squeue", "-O", "jobid,foo"], 2, "--Format: there is no field 'foo'\nfields are account"),
-        (["squeue", "-O", "jobid", "-o", "%i"], 2, "--format and --Format exclude each other"),
-        (["squeue", "-S", "%"], 2, "--sort: there is no field"),
-        (["squeue", "-t", "FOO"], 2, "--states: there is no state 'FOO'\nstates are PENDING"),
-        (["sacct", "-o", "JobIDs"], 2, "--format: there is no field 'JobIDs'; did you mean 'jobid'?"),
-        (["scancel"], 2, "nothing to cancel\nname jobs, or write -u USER"),
+        (["squeue", "-j", "nope"], 1, "Invalid job id specified: nope\nwindlass sacct lists all jobs"),
+        (["sinfo", "-o", "%z"], 1, "--format: there is no field %z\nfields are %a"),
+        (["squeue", "-O", "jobid,foo"], 1, "--Format: there is no field 'foo'\nfields are account"),
+        (["squeue", "-O", "jobid", "-o", "%i"], 1, "--format and --Format exclude each other"),
+        (["squeue", "-S", "%"], 1, "--sort: there is no field"),
+        (["squeue", "-t", "FOO"], 1, "--states: there is no state 'FOO'\nstates are PENDING"),
+        (["sacct", "-S", "soon"], 1, "--starttime expects a time such as"),
+        (["sacct", "--units", "X"], 1, "--units: there is no unit 'X'\nunits are K"),
+        (["sacct", "-o", "JobIDs"], 1, "--format: there is no field 'JobIDs'; did you mean 'jobid'?"),
+        (["scancel"], 1, "nothing to cancel\nname jobs, or write -u USER"),
         (["scancel", "nope"], 1, "Invalid job id specified: nope"),
     ],
 )
@@ -162,6 +164,38 @@ def test_sacct_lists_ended_jobs(listed, windlass):
         "JobID|State|ExitCode|Elapsed\ndigits-3|FAILED|3:0|00:01:04\n"
     )
     assert windlass("sacct", "-n", "-j", "3", "-o", "jobid%8,exitcode").out == "digits-3      3:0\n"
+
+
+def test_sacct_lists_jobs_of_a_time(listed, windlass):
+    [failed] = [job for job in listed.says["/v1/jobs"]["jobs"] if job["phase"] == "Failed"]
+
+    def shown(*options):
+        return windlass("sacct", "-n", "-P", "-o", "JobID", *options).out.split()
+
+    failed["finished_at"], failed["created_at"] = 1_700_000_000_000, 1_699_990_000_000
+    assert "digits-3" in shown("-S", "2023-11-14T22:13")
+    assert "digits-3" not in shown("-S", "2023-11-14T22:14")
+    assert "digits-3" in shown("-E", "2023-11-14T22:13")
+    assert "digits-3" not in shown("-E", "2023-11-14T10:00")
+
+
+def test_sacct_writes_values_as_slurm_does(listed, windlass):
+    def of_failed(*options):
+        return windlass("sacct", "-n", "-j", "3", *options).out
+
+    assert of_failed("-p", "-o", "State,ExitCode") == "FAILED|3:0|\n"
+    assert of_failed("-P", "--delimiter", ";", "-o", "ReqMem,MaxRSS", "--units", "M") == "6144M;\n"
+    assert of_failed("-o", "ReqTRES%30") == "      mem=6G,node=2,gres/gpu=2\n"
+    assert of_failed("-o", "JobName%-4,Partition%4") == "dig+ res+\n"
+    assert of_failed("-b") == "    digits-3     FAILED      3:0\n"
+    assert "JobID" in windlass("sacct", "-e").out.split()
+
+
+def test_each_field_of_sacct_needs_only_the_fields_that_it_names(listed):
+    for field in accounting_fields.FIELDS.values():
+        for row in listed.says["/v1/jobs"]["jobs"]:
+            needed = {"id", "number", "array", *field.needs}
+            assert field.value({name: row[name] for name in needed if name in row}) == field.value(row)
 
 
 def test_the_elapsed_time_of_a_running_job_grows(listed, windlass, monkeypatch):
@@ -238,7 +272,7 @@ def test_sbatch_estimates_the_start_and_submits_nothing(daemon, windlass, train)
     start = "sbatch: Job train to start at 2023-11-14T22:13:20 on 2 nodes in partition default\n"
     assert told(gpus=4) == (0, "", start)
     refused = told(gpus=0)
-    assert (refused.code, refused.err[:37]) == (3, "windlass: train can never run here: n")
+    assert (refused.code, refused.err[:37]) == (1, "windlass: train can never run here: n")
     assert [path for _, path, _, _ in daemon.asked] == ["/v1/snapshot"] * 2
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from windlass.cli.slurm import job_fields
-from windlass.cli.slurm.accounting_fields import elapsed_time, exit_code
+from windlass.cli.slurm.accounting_fields import elapsed_time, exit_code, tres
 from windlass.cli.slurm.field_values import (
     NULL,
     RUN_TIME,
@@ -14,7 +14,6 @@ from windlass.cli.slurm.field_values import (
     job_state,
     node_list,
     slurm_duration,
-    slurm_memory,
     slurm_time,
 )
 from windlass.cli.slurm.format_text import Row
@@ -72,15 +71,8 @@ def _tasks(row: Row) -> tuple[str, str]:
     return "NumTasks", str(row["ranks"])
 
 
-def _tres(amounts: Row, nodes: int | None = None) -> str:
-    """Trackable resources: "cpu=8,mem=16G,node=2,gres/gpu=4"."""
-    found = {
-        "cpu": -(-amounts.get(CPU, 0) // 1000),
-        "mem": slurm_memory(amounts[MEMORY]) if amounts.get(MEMORY) else 0,
-        "node": nodes or 0,
-        "gres/gpu": amounts.get(GPU, 0),
-    }
-    return ",".join(f"{name}={amount}" for name, amount in found.items() if amount) or NULL
+def _tres(amounts: Row, nodes: int = 0) -> str:
+    return tres(amounts, nodes) or NULL
 
 
 def node_record(node: Row) -> Record:

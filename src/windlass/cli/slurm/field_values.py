@@ -46,9 +46,9 @@ def slurm_duration(ms: int | None, absent: str = NONE) -> str:
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
-def slurm_time(at: int | None) -> str:
+def slurm_time(at: int | None, absent: str = NONE) -> str:
     """A local time: "2026-11-27T08:37:47"."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at / 1000)) if at else NONE
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at / 1000)) if at else absent
 
 
 def slurm_memory(amount: int) -> str:

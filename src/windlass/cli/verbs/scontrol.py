@@ -12,7 +12,7 @@ import typer
 
 from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
-from windlass.cli.exit_codes import OF_ERROR, ExitCode
+from windlass.cli.exit_codes import ExitCode
 from windlass.cli.target import LOCAL, OnOption, StateOption, controller_client, record_source, resolve_context
 from windlass.cli.verbs.slurm_listings import MAX_JOBS, LongNamespace, is_named
 from windlass.server.errors import ApiError, ErrorCode, error_from_json
@@ -146,7 +146,7 @@ def _act(word: str, ids: Sequence[str], target: tuple[Any, ...]) -> int:
             break
     for error in errors:
         print(f"windlass: {error}", file=sys.stderr)
-    return OF_ERROR[errors[-1].code] if errors else ExitCode.OK
+    return ExitCode.FAILED if errors else ExitCode.OK
 
 
 def _full_id(client: Any, word: str) -> str:

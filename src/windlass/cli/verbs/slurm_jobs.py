@@ -12,7 +12,7 @@ import typer
 
 from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
-from windlass.cli.exit_codes import OF_ERROR, ExitCode
+from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_submission import current_folder, for_this_machine, submission_context
 from windlass.cli.target import (
     ControllerClient,
@@ -161,4 +161,4 @@ def scancel(
     errors = [error_from_json({"error": error}, 400) for error in done["errors"]]
     for error in errors:
         print(f"windlass: {error}", file=sys.stderr)
-    return OF_ERROR[errors[-1].code] if errors else ExitCode.FAILED if unknown else ExitCode.OK
+    return ExitCode.FAILED if errors or unknown else ExitCode.OK

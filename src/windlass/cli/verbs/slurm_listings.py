@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +18,7 @@ from windlass.cli.slurm import accounting_fields, job_fields, node_fields
 from windlass.cli.slurm.field_values import ENDED, LETTERS, job_state
 from windlass.cli.slurm.format_text import format_rows, parse_format
 from windlass.cli.slurm.queue_layout import read_layout
+from windlass.cli.slurm.time_words import parse_time
 from windlass.cli.target import (
     OnOption,
     StateOption,
@@ -158,21 +160,49 @@ def sacct(
     jobs: JobsOption = "",
     name: Annotated[str, typer.Option("--name", help="Only jobs of these names.")] = "",
     states: Annotated[str, typer.Option("-s", "--state", help="Only these states: CD, F, TO, …")] = "",
+    start: Annotated[str, typer.Option("-S", "--starttime", help="Only jobs that had not ended by then.")] = "",
+    end: Annotated[str, typer.Option("-E", "--endtime", help="Only jobs that were submitted by then.")] = "",
     form: Annotated[str, typer.Option("-o", "--format", help="Fields: JobID,State,Elapsed%12,…")] = "",
+    brief: Annotated[bool, typer.Option("-b", "--brief", help="JobID, State and ExitCode.")] = False,
+    units: Annotated[str, typer.Option("--units", help="Unit of memory: K, M, G, T or P.")] = "",
     no_header: Annotated[bool, typer.Option("-n", "--noheader", help="Print no header.")] = False,
-    parsable: Annotated[bool, typer.Option("-P", "--parsable2", help="Values joined by |.")] = False,
+    parsable: Annotated[bool, typer.Option("-p", "--parsable", help="Values with | behind each.")] = False,
+    joined: Annotated[bool, typer.Option("-P", "--parsable2", help="Values joined by |.")] = False,
+    delimiter: Annotated[str, typer.Option("--delimiter", help="Other text than |, for -p and -P.")] = "|",
     _allocations: Annotated[bool, typer.Option("-X", "--allocations", help="Jobs without steps, as always.")] = False,
+    _all_users: Annotated[bool, typer.Option("-a", "--allusers", help="Jobs of all users, as always.")] = False,
+    help_format: Annotated[bool, typer.Option("-e", "--helpformat", help="Print the names of fields.")] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number of rows.")] = MAX_JOBS,
     on: OnOption = "",
     namespace: LongNamespace = "",
     folder: StateOption = None,
 ) -> int:
     """List jobs, ended ones too, as Slurm's sacct does. Needs no daemon."""
+    if help_format:
+        print(*(field.title for field in accounting_fields.FIELDS.values()))
+        return ExitCode.OK
+    default = accounting_fields.BRIEF_FIELDS if brief else accounting_fields.DEFAULT_FIELDS
+    table = accounting_fields.read_table(
+        form or default, units, delimiter if parsable or joined else "", ends=parsable and not joined
+    )
+    since, until = _time("--starttime", start), _time("--endtime", end)
     source = record_source(on, namespace, folder)
     wanted = parse_states(states)
-    found = source.jobs(all=True, user=user, name=name, limit=limit)
-    rows = select_jobs(found, jobs, wanted)
-    fields = form or accounting_fields.DEFAULT_FIELDS
-    lines = accounting_fields.accounting_lines(fields, rows, header=not no_header, parsable=parsable)
-    _print_lines(lines)
+    found = source.jobs(all=True, user=user, name=name, limit=limit, fields=table.fields)
+    rows = [row for row in select_jobs(found, jobs, wanted) if _was_known(row, since, until)]
+    _print_lines(table.lines(rows, header=not no_header))
     return ExitCode.OK
+
+
+def _time(option: str, text: str) -> int | None:
+    """The time of an option in ms; None without one. Raises UsageError."""
+    try:
+        return parse_time(text, datetime.now()) if text else None  # noqa: DTZ005 - local time, as Slurm reads it
+    except ValueError as error:
+        raise UsageError(f"{option} {error}") from None
+
+
+def _was_known(row: Row, since: int | None, until: int | None) -> bool:
+    """Whether a job waited, ran or ended between two times."""
+    is_after = since is None or row["finished_at"] is None or row["finished_at"] >= since
+    return is_after and (until is None or row["created_at"] <= until)
