@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 MIN_ACCURACY = 0.97
 """Required share of correctly classified test images."""
+DASHBOARD_PORT = 7420
 TIMEOUT_S = 240
 """Time after which the demo fails; it takes about thirty seconds."""
 KILL_AFTER = "epoch 4/"
@@ -57,9 +58,11 @@ def main() -> int:
     print("  windlass run -N 2 -G 1 -- python examples/digits/train.py")
     print("  More examples: README.md")
     explain(
-        "To see the finished job in the dashboard: loss, ranks, output, life. The last two commands remove everything."
+        "The finished job in the dashboard: its loss, ranks, output and life. The first command starts it and opens the "
+        "browser, or prints the link that signs in. The last two commands remove everything."
     )
-    print(f"  windlass ui --state {folder}/state")
+    print(f"  windlass ui --state {folder}/state --port {DASHBOARD_PORT}")
+    print(f"  http://127.0.0.1:{DASHBOARD_PORT}/jobs/digits")
     print(f"  windlass down --state {folder}/state")
     print(f"  rm -r {folder}")
     return 0

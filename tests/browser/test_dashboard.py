@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -368,7 +369,37 @@ def test_a_table_is_saved_as_csv(visit: Callable[..., Visit]):
         page.get_by_role("button", name="CSV").click()
     text = Path(saved.value.path()).read_text()
     assert text.startswith("Job,State,Exit,")
-    assert "\nlesson-1,Succeeded,0," in text
+    row = next(line for line in text.splitlines() if line.startswith("lesson-1,Succeeded,0,"))
+    assert re.search(r",\d{4}-\d\d-\d\dT[\d:.]+Z,\d{4}-\d\d-\d\dT[\d:.]+Z,[\d.]+,[\d.]+,1,", row)
+    assert "Waited (s),Ran (s)" in text
+
+
+def test_a_search_on_the_overview_finds_a_job_that_has_ended(visit: Callable[..., Visit]):
+    page = visit().see("/")
+    find = page.get_by_role("searchbox", name="Find a job")
+    find.fill("overflow-5")
+    find.press("Enter")
+    page.wait_for_url("**/jobs/overflow-5")
+    page.go_back()
+    find = page.get_by_role("searchbox", name="Find a job")
+    find.fill("nowhere")
+    find.press("Enter")
+    page.get_by_role("link", name="Look for nowhere among those that have ended.").click()
+    page.wait_for_url("**/history?name=nowhere")
+
+
+def test_a_page_that_cannot_be_loaded_leaves_the_page_and_its_address(visit: Callable[..., Visit]):
+    signed_in = visit()
+    page = signed_in.see("/nodes")
+    page.route("**/pages/share.js", lambda route: route.abort())
+    page.get_by_role("link", name="Fair share").click()
+    page.get_by_role("alert").get_by_text("The page cannot be loaded: the server does not answer.").wait_for()
+    assert page.url == f"{signed_in.base}/nodes"
+    signed_in.trouble.clear()  # the browser's note of the request that failed
+    assert page.goto(f"{signed_in.base}/nonsense").status == 404
+    page.get_by_role("link", name="Overview").click()
+    page.wait_for_selector("main[data-ready]")
+    signed_in.trouble.clear()  # the browser's note of the status
 
 
 def test_a_used_link_and_a_foreign_page_get_nothing(visit: Callable[..., Visit], browser: Any, daemon: Path):
@@ -441,6 +472,10 @@ def test_escape_closes_what_is_open(visit: Callable[..., Visit]):
 def test_filters_of_the_output_are_in_the_address(visit: Callable[..., Visit]):
     signed_in = visit()
     page = signed_in.see("/jobs/overflow-5")
+    page.get_by_role("searchbox", name="Search in the output").fill("memory")
+    page.locator(".log mark").first.wait_for()
+    page.get_by_role("searchbox", name="Search in the output").fill("nomatchatall")
+    page.get_by_role("status").get_by_text('contains "nomatchatall".').wait_for()
     page.get_by_role("searchbox", name="Search in the output").fill("memory")
     page.get_by_label("Attempt", exact=True).select_option("1")
     page.get_by_label("Rank", exact=True).select_option("0")

@@ -26,7 +26,7 @@ def test_the_demo_prints_its_steps_and_leaves_no_process(tmp_path):
     for shown in ("WaitingForQuota", "$ kill -9", "resumed after epoch", "recovered in place 1×", "test accuracy 0.9"):
         assert shown in ran.stdout
     (folder,) = tmp_path.glob("windlass*")  # kept for the dashboard
-    assert f"windlass ui --state {folder}/state" in ran.stdout
+    assert f"windlass ui --state {folder}/state --port 7420\n  http://127.0.0.1:7420/jobs/digits\n" in ran.stdout
     assert f"rm -r {folder}" in ran.stdout
     strays.assert_none_left([folder / "state"])
 

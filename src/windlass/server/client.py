@@ -114,7 +114,7 @@ class Client:
         """Ended jobs, the latest first."""
         return list(self._get("/v1/history", filters)["jobs"])
 
-    def open_dashboard(self, *, port: int, may_act: bool) -> str:
+    def open_dashboard(self, *, port: int | None, may_act: bool) -> str:
         """Address of a new one-time link to the dashboard."""
         return str(self.call("POST", "/v1/ui", {"port": port, "may_act": may_act})["url"])
 

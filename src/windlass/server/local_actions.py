@@ -18,7 +18,7 @@ from windlass.core.model.reasons import Verdict
 from windlass.core.model.resources import CPU
 from windlass.core.model.status import TERMINAL
 from windlass.server.actions import JOB_ACTIONS, find_obstacle
-from windlass.server.dashboard.listener import DEFAULT_PORT, DashboardListener
+from windlass.server.dashboard.listener import DashboardListener
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.feed import EventFeed
 from windlass.server.job_lines import Json, job_line
@@ -152,9 +152,12 @@ class LocalActions:
         return {"name": name}
 
     async def open_dashboard(self, body: Mapping[str, Any]) -> Json:
-        """A new one-time link to the dashboard. `port`: of the first link, when the server starts; 0: any."""
-        port = body.get("port", DEFAULT_PORT)
-        if not isinstance(port, int) or not 0 <= port < _PORTS:
+        """A new one-time link to the dashboard.
+
+        `port`: of the first link, when the server starts; 0: any; null: that of the last dashboard.
+        """
+        port = body.get("port")
+        if port is not None and (not isinstance(port, int) or not 0 <= port < _PORTS):
             raise ApiError(ErrorCode.BAD_REQUEST, f"port is a number from 0 to {_PORTS - 1}")
         return {"url": await self._dashboard.open(self, port, may_act=body.get("may_act") is True)}
 

@@ -150,7 +150,13 @@ METRICS: Mapping[str, Metric] = {
     for metric in (
         Metric("windlass_nodes", "", Level.CLUSTER, "Known nodes."),
         Metric("windlass_nodes_usable", "", Level.CLUSTER, "Nodes that accept new gangs."),
-        Metric("windlass_capacity", "", Level.CLUSTER, "Capacity of all nodes, in the resource's unit.", _RESOURCE),
+        Metric(
+            "windlass_capacity",
+            "",
+            Level.CLUSTER,
+            "Capacity of all nodes: CPU in 1/1000 core, memory in bytes, others by number.",
+            _RESOURCE,
+        ),
         Metric("windlass_allocated", "", Level.CLUSTER, "Capacity that running gangs hold.", _RESOURCE),
         Metric("windlass_unusable", "", Level.CLUSTER, "Free capacity of nodes that accept no gangs.", _RESOURCE),
         Metric("windlass_jobs", "", Level.CLUSTER, "Jobs that have not ended, by phase.", ("phase",)),
@@ -241,7 +247,7 @@ METRICS: Mapping[str, Metric] = {
         _of_operator("windlass_gang_start_seconds", "s", "Time from admission until all pods run.", (), _HISTOGRAM),
         _of_operator("windlass_bind_seconds", "s", "Latency of pod bindings at the API server.", (), _HISTOGRAM),
         _of_operator("windlass_pods_bound_total", "", "Pods bound to nodes."),
-        _of_operator("windlass_jobs_ended_total", "", "Ended jobs, by phase.", ("phase",)),
+        _of_operator("windlass_jobs_ended_total", "", "Ended jobs, by phase; cancelled ones as Cancelled.", ("phase",)),
         _of_operator("windlass_diagnoses_total", "", "Verdicts by time: in time, late, after the end.", ("when",)),
         _of_operator("windlass_object_faults_total", "", "Objects that could not be used, by kind.", ("kind",)),
         _of_operator("windlass_unforeseen_ends_total", "", "Leadership terms that an unforeseen error ended."),

@@ -14,7 +14,7 @@ def lines(ranks, phase="Running", recoveries=0):
 def test_progress_with_heartbeats():
     beating = {"step": 41, "phase": "forward", "at": 12_100, "values": VALUES, "reported_step": 40}
     assert lines([{"rank": 3, "node": "n1", "pid": 7, "printed_at": 1, **beating}]) == [
-        "step 41/100, loss 1.5, 200 ms per step (forward 120), 64.0 samples/s, 11.8 s left",
+        "step 41/100, loss 1.5, 200 ms per step (forward 120, outside 80), 64.0 samples/s, 11.8 s left",
         "last heartbeat 400 ms ago; furthest behind is rank 3: forward of step 41 for 400 ms",
     ]
 

@@ -59,7 +59,10 @@ def _wait_for_port(lines: Iterable[str]) -> int:
     found = next((match for line in lines if (match := _FORWARDING.search(line))), None)
     if found is None:
         message = "kubectl does not forward a port to the operator"
-        fix = "see: windlass operator check; forwarding needs the verb create on pods/portforward in its namespace"
+        fix = (
+            "see: windlass operator check; forwarding needs create on pods/portforward, get on services, "
+            "and get and list on pods in its namespace"
+        )
         raise ApiError(ErrorCode.NO_DAEMON, message, fix)
     return int(found[1])
 

@@ -18,8 +18,15 @@ from windlass.server.dashboard.listener import DEFAULT_PORT
 
 def ui(
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65_535, help="Port on this machine; 0: any free one.")
-    ] = DEFAULT_PORT,
+        int | None,
+        typer.Option(
+            "--port",
+            min=0,
+            max=65_535,
+            help=f"Port on this machine; 0: any free one. Default: the last one, or {DEFAULT_PORT}.",
+            show_default=False,
+        ),
+    ] = None,
     allow_actions: Annotated[
         bool,
         typer.Option("--allow-actions", help="Pages may cancel, suspend and resume jobs. Default: they only read."),
@@ -42,7 +49,7 @@ def ui(
     if context is not None:
         if allow_actions:
             raise UsageError("a cluster's operator decides about actions: windlass operator run --dashboard-actions")
-        return _forward(context, port, browser=browser)
+        return _forward(context, DEFAULT_PORT if port is None else port, browser=browser)
     from windlass.server import daemon, discovery  # noqa: PLC0415 - help does not need them
     from windlass.server.cluster_options import ClusterOptions  # noqa: PLC0415
 

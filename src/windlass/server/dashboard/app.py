@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from windlass.backends.port import BackendError
@@ -28,6 +28,7 @@ from windlass.server.errors import HTTP_STATUS, ApiError, ErrorCode
 
 Json = dict[str, Any]
 _PAGES = ("/", "/queue", "/nodes", "/share", "/history", "/simulator", "/jobs/{name:path}")
+_NO_PAGE = '<!doctype html><html lang="en"><title>Windlass</title><p>There is no such page. <a href="/">Overview</a>'
 _RETRY_MS = 1_000
 _MAX_PATH = 2_048
 """Maximum characters of the path and the parameters of a view."""
@@ -229,6 +230,8 @@ async def _refused(_request: Request, error: Exception) -> Response:
     return json_response(error.as_json(), HTTP_STATUS[error.code])
 
 
-async def _unknown(_request: Request, error: Exception) -> Response:
+async def _unknown(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this type
-    return PlainTextResponse("there is no such page\n", error.status_code)
+    if request.url.path.startswith(("/api/", "/assets/")):
+        return PlainTextResponse("there is no such page\n", error.status_code)
+    return HTMLResponse(_NO_PAGE, error.status_code)

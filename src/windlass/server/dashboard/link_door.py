@@ -43,8 +43,10 @@ class LinkDoor:
         return PlainTextResponse(_NO_SESSION, 401) if session is None else session
 
     def _log_in(self, request: Request) -> Response:
-        """Exchanges the token of a one-time link for a cookie."""
+        """Exchanges the token of a one-time link for a cookie. A browser that is signed in needs none."""
         cookie = self.sessions.redeem(request.query_params.get("token", ""), self.now())
+        if cookie is None and self.sessions.find(read_cookie(request.headers, self.cookie()), self.now()) is not None:
+            return RedirectResponse(local_path(request.query_params.get("to", "/")), 303)
         if cookie is None:
             return PlainTextResponse("This link was used already, or is too old: run `windlass ui` again.\n", 401)
         answer = RedirectResponse(local_path(request.query_params.get("to", "/")), 303)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from windlass.server.dashboard.simulation import Simulation
 
 DEFAULT_PORT = 7420
+_PORT_FILE = "dashboard-port"
+_PORTS, _MAX_DIGITS = 1 << 16, 5
 _LOOPBACK = "127.0.0.1"
 _SHUTDOWN_TIMEOUT_S = 1
 _MAX_CONNECTIONS = 1_000
@@ -36,11 +38,16 @@ class DashboardListener:
         self._server: Any = None
         self._simulation: Simulation | None = None
 
-    async def open(self, actions: Actions, port: int, *, may_act: bool) -> str:
-        """The address of a new one-time link, after starting the server if it does not run. Raises ApiError."""
+    async def open(self, actions: Actions, port: int | None, *, may_act: bool) -> str:
+        """The address of a new one-time link, after starting the server if it does not run. Raises ApiError.
+
+        `port`: None for that of the last dashboard of this folder, whose address open pages and bookmarks have.
+        """
         if not self._tasks:
-            listening = _listen(port)
+            listening = _listen(self._read_last_port() if port is None else port)
             self._port = listening.getsockname()[1]
+            with contextlib.suppress(OSError):  # the next dashboard has another address then
+                (self._paths.root / _PORT_FILE).write_text(str(self._port))
             self._serve(listening, actions)
         token = self._sessions.issue_link(self._service.source.now(), may_act=may_act)
         return f"http://{_LOOPBACK}:{self._port}/login?token={token}"
@@ -55,6 +62,13 @@ class DashboardListener:
             _, left = await asyncio.wait(self._tasks, timeout=2 * _SHUTDOWN_TIMEOUT_S)
             for task in left:
                 task.cancel()
+
+    def _read_last_port(self) -> int:
+        try:
+            text = (self._paths.root / _PORT_FILE).read_text(errors="replace")
+        except OSError:
+            return DEFAULT_PORT
+        return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS and int(text) < _PORTS else DEFAULT_PORT
 
     def _serve(self, listening: socket.socket, actions: Actions) -> None:
         from windlass.server.dashboard.app import Dashboard  # noqa: PLC0415 - the web framework, at the first link

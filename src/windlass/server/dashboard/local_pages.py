@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import pwd
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -66,7 +68,7 @@ class LocalPages:
     async def act(self, verb: str, name: str, body: Mapping[str, Any]) -> Json:
         """Cancels, suspends or resumes a job, changes its priority, or submits it again after its end."""
         if verb in JOB_ACTIONS:
-            return await self.actions.act(verb, name, body)
+            return await self.actions.act(verb, name, {**body, "by": f"{_user_name()} on the dashboard"})
         if verb == "priority":
             return await self.actions.update(name, JobUpdate(priority=read_priority(body)))
         if verb == "rerun":
@@ -79,6 +81,14 @@ class LocalPages:
     async def lasts(self) -> bool:
         """True: the user of a state folder keeps its rights."""
         return True
+
+
+def _user_name() -> str:
+    """Name of the user of this process, who alone can sign in."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
 
 
 class LocalSources:

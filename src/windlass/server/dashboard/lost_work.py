@@ -11,6 +11,8 @@ Json = dict[str, Any]
 _RUNNING = {"Admitted", "Running"}
 _ENDS = {"Failed", "Restarting", "Queued", "Suspended"}
 _RECOVERED = "Recovered"
+_STOPS = {"Cancelled", "Suspended", "Preempted"}
+"""Reasons, with which the texts of transitions begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,10 @@ class StepRecord:
 
     times: Sequence[int] = ()
     steps: Sequence[float | None] = ()
+
+    def until(self, at: int, step: float) -> StepRecord:
+        """The record with the last step of ranks that have ended; telemetry has it only every few seconds."""
+        return StepRecord([*self.times, at], [*self.steps, step])
 
     def last_before(self, at: int) -> float | None:
         """The step at a time."""
@@ -37,6 +43,7 @@ class StepRecord:
 def losses(transitions: Iterable[Mapping[str, Any]], record: StepRecord, saved: Mapping[int, int] | None) -> list[Json]:
     """For each end of running ranks its time, text, and the lost `steps` and `time` (ms); None: unknown.
 
+    `is_stop`: a user or the scheduler has stopped the job, and nothing has failed.
     `saved`: time (ms) by step of each complete checkpoint; None: unknown.
     """
     found: list[Json] = []
@@ -46,7 +53,8 @@ def losses(transitions: Iterable[Mapping[str, Any]], record: StepRecord, saved: 
             began = each["at"]
         if began is not None and _is_failure(each):
             steps, time = _loss(each["at"], began, record, saved)
-            found.append({"at": each["at"], "text": each["message"], "steps": steps, "time": time})
+            is_stop = each["message"].partition(":")[0] in _STOPS
+            found.append({"at": each["at"], "text": each["message"], "steps": steps, "time": time, "is_stop": is_stop})
     return found
 
 

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from windlass.core.model.node import Node
-from windlass.core.model.reasons import Verdict
+from windlass.core.model.reasons import PERMANENT_REASONS, Verdict
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import CANCELLED, HOLDING, JobState, Phase, state_name
 
 Json = dict[str, Any]
 RECENT_MS = 3_600_000
+_NO_DEVICES = ("memory", "cpu", "gpu_milli", "pods", "ephemeral-storage")
 _MAX_CHANGES = 50
 _MAX_NODES = 8
 """Nodes that a change names."""
@@ -36,7 +37,11 @@ def overview(
         ),
         "changes": _changes([*living, *ended], now - RECENT_MS)[:_MAX_CHANGES],
         "ended": Counter(state_name(state.status) for state in ended),
-        "findings": [*_node_findings(snapshot.table.nodes), *_job_findings(living, ended)],
+        "findings": [
+            *_node_findings(snapshot.table.nodes),
+            *_job_findings(living, ended),
+            *_hopeless(living, verdicts),
+        ],
     }
 
 
@@ -48,9 +53,8 @@ def without_nodes(found: Json) -> Json:
 
 def _resources(snapshot: Snapshot) -> list[str]:
     """Devices, or the CPUs of a cluster without any."""
-    names = [
-        name for name in snapshot.table.resource_names if name not in ("memory", "cpu", "gpu_milli") and ":" not in name
-    ]
+    names = [name for name in snapshot.table.resource_names if name not in _NO_DEVICES and ":" not in name]
+    names = [name for name in names if not name.startswith("hugepages-")]
     present = [name for name in names if snapshot.table.capacity[:, snapshot.table.column[name]].any()]
     return present or ["cpu"]
 
@@ -92,7 +96,7 @@ def _changes(states: Iterable[JobState], since: int) -> list[Json]:
         if status.last_failure is not None and not has_ended:
             found.append(_change(state, status.last_failure.at, "lost members", status.last_failure.message))
         if has_ended:
-            found.append(_change(state, status.finished_at, state_name(status).lower(), status.message))
+            found.append(_change(state, status.finished_at, state_name(status).lower(), _end_cause(state)))
     return sorted((each for each in found if (each["at"] or 0) >= since), key=lambda each: -each["at"])
 
 
@@ -119,7 +123,7 @@ def _node_findings(nodes: Iterable[Node]) -> list[Json]:
 def _job_findings(living: Iterable[JobState], ended: Iterable[JobState]) -> list[Json]:
     """Jobs that failed within the last hour, and running ones that have lost members more than once."""
     failed = [
-        {"kind": "job", "name": state.id, "text": f"failed: {state.status.message or state.status.reason}"}
+        {"kind": "job", "name": state.id, "text": f"failed: {_end_cause(state)}"}
         for state in ended
         if state.status.phase is Phase.FAILED and state_name(state.status) != CANCELLED
     ]
@@ -133,6 +137,25 @@ def _job_findings(living: Iterable[JobState], ended: Iterable[JobState]) -> list
         if state.status.attempts > 1 and state.status.phase in HOLDING
     ]
     return failed + restarted
+
+
+def _hopeless(living: Iterable[JobState], verdicts: Mapping[str, Verdict]) -> list[Json]:
+    """Waiting jobs that cannot start until they, their queue or the nodes change."""
+    return [
+        {"kind": "job", "name": state.id, "text": f"cannot start as it is: {verdict.message}"}
+        for state in living
+        if state.status.phase is Phase.QUEUED
+        and (verdict := verdicts.get(state.id)) is not None
+        and verdict.reason in PERMANENT_REASONS
+    ]
+
+
+def _end_cause(state: JobState) -> str:
+    """The verdict on the last attempt of a failed job, if there is one; else what its state says."""
+    status, cause = state.status, state.status.diagnosis
+    if status.phase is Phase.FAILED and cause is not None and cause.rule and cause.generation == status.generation:
+        return cause.text
+    return status.message or status.reason
 
 
 def _cause(state: JobState) -> str:

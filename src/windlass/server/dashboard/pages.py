@@ -172,7 +172,11 @@ class PageViews:
         found = await self.sources.checkpoints(details)
         complete = {each["step"]: each["saved_at"] for each in found["checkpoints"] if each["state"] == "complete"}
         saved = None if found["is_remote"] or found["trouble"] else complete
-        return {**found, "losses": losses(details["transitions"], await self._steps(details["id"]), saved)}
+        record = await self._steps(details["id"])
+        step = (details["progress"] or {}).get("step")
+        if record.times and step is not None and details["finished_at"]:
+            record = record.until(details["finished_at"], step)
+        return {**found, "losses": losses(details["transitions"], record, saved)}
 
     async def _slowness(self, name: str) -> Json:
         return {"causes": slowness(await self.service.job(name))}

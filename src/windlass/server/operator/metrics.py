@@ -21,7 +21,7 @@ from windlass.backends.port import Changes
 from windlass.controller.observer import Observer
 from windlass.core.lifecycle.events import Diagnosed
 from windlass.core.model.diagnosed_cause import DiagnosedCause
-from windlass.core.model.status import TERMINAL, Phase, Status
+from windlass.core.model.status import TERMINAL, Phase, Status, state_name
 from windlass.server.operator.history.store import JobHistory
 from windlass.telemetry.metric_table import METRICS, MetricType
 from windlass.telemetry.samples import HistogramSample, Sample
@@ -47,7 +47,7 @@ class OperatorMetrics:
     gathered: Histogram = field(default_factory=lambda: Histogram(_WAITS))
     """Time from a gang's admission until all of its pods run."""
     ended: Counter[str] = field(default_factory=Counter)
-    """Ended jobs by phase."""
+    """Ended jobs by phase, and those that a user has cancelled as `Cancelled`."""
     diagnosed: Counter[str] = field(default_factory=Counter)
     """Verdicts on failed attempts by the time at which they came."""
     object_faults: Counter[str] = field(default_factory=Counter)
@@ -77,7 +77,7 @@ class OperatorMetrics:
             ):
                 self.gathered.observe((transition.at - status.admitted_at) / 1000)
             if transition.after in (Phase.SUCCEEDED, Phase.FAILED):
-                self.ended[transition.after] += 1
+                self.ended[state_name(status)] += 1
 
 
 def _timing(status: Status, cause: DiagnosedCause) -> str:

@@ -52,6 +52,14 @@ async def _answer(guard: DashboardGuard, scope: Scope) -> tuple[int, str, dict[s
     return sent[0]["status"], sent[1]["body"].decode(), headers
 
 
+def test_a_used_link_leads_a_browser_that_is_signed_in_to_the_pages() -> None:
+    guarded = Guarded()
+    status, _, headers = guarded.request(path="/login")
+    assert (status, headers["location"]) == (303, "/")
+    assert "set-cookie" not in headers
+    assert guarded.request(path="/login", cookie="windlass_7420=other")[0] == 401
+
+
 def test_a_session_reads_pages() -> None:
     assert Guarded().request()[:2] == (200, "served")
 

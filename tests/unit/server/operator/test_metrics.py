@@ -12,7 +12,7 @@ from sample_telemetry import sample_frames
 from windlass.backends.kubernetes.client.request_counters import Histogram
 from windlass.backends.port import Changes, Transition
 from windlass.core.model.diagnosed_cause import DiagnosedCause
-from windlass.core.model.status import Phase
+from windlass.core.model.status import CANCELLED, Phase
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.metrics import OperatorMetrics, render_metrics
 from windlass.telemetry.exposition import render_frames
@@ -59,7 +59,10 @@ def test_waiting_times_are_observed_at_the_next_phase(state):
     metrics.count(Changes(transitions=(Transition("team/other", 1, "E", "", "Queued", ""),)))
     ended = state(phase=Phase.FAILED)
     metrics.count(Changes(states=(ended,), transitions=(Transition(job.id, 1, "E", "Running", "Failed", ""),)))
+    cancelled = state(phase=Phase.FAILED, reason=CANCELLED)
+    metrics.count(Changes(states=(cancelled,), transitions=(Transition(job.id, 1, "E", "Running", "Failed", ""),)))
     found = values_of(metrics)
+    assert found["windlass_jobs_ended_total Cancelled"] == 1
     assert (found["windlass_job_wait_seconds_count"], found["windlass_job_wait_seconds_sum"]) == (1, 2)
     assert (found["windlass_gang_start_seconds_count"], found["windlass_gang_start_seconds_sum"]) == (1, 7)
     assert found["windlass_jobs_ended_total Failed"] == 1

@@ -19,6 +19,8 @@ let about = { may_act: false };
 let busy = null; // the page that is being refreshed
 let stale = false;
 let shown = "";
+let lostAt = 0; // time at which the stream was lost; 0 while it lasts
+const LONG_LOST_MS = 5_000;
 
 function pageOf(path) {
   return PAGES.find((page) => page.path.test(path)) || PAGES[0];
@@ -26,10 +28,15 @@ function pageOf(path) {
 
 async function show() {
   const page = pageOf(location.pathname);
+  let module;
+  try { module = await load(location.pathname); } catch {
+    if (shown) history.replaceState(null, "", shown);
+    problem(new Error("The page cannot be loaded: the server does not answer."));
+    return;
+  }
   const argument = (page.path.exec(location.pathname) || [])[1];
   markCurrent(page.name);
   document.title = `${argument ? decodeURIComponent(argument) : page.title} – Windlass`;
-  const module = await import(`./pages/${page.name}.js`);
   current?.close?.();
   current = module.create({ get, about, argument: argument && decodeURIComponent(argument), go, confirm: confirmDialog, refresh });
   delete main.dataset.ready; // what is not drawn yet takes no place on the screen
@@ -37,6 +44,10 @@ async function show() {
   shown = location.pathname + location.search;
   await refresh();
   scrollToPart();
+}
+
+function load(path) {
+  return import(`./pages/${pageOf(path).name}.js`);
 }
 
 // The part of a page that the address names after "#".
@@ -73,9 +84,14 @@ function problem(error) {
   main.prepend(h("section", { class: "problem", role: "alert" }, text));
 }
 
-export function go(href, replace = false) {
+export async function go(href, replace = false) {
+  try { await load(new URL(href, location.href).pathname); } catch {
+    problem(new Error("The page cannot be loaded: the server does not answer."));
+    return;
+  }
   history[replace ? "replaceState" : "pushState"](null, "", href);
-  return show().then(() => main.focus({ preventScroll: replace }));
+  await show();
+  main.focus({ preventScroll: replace });
 }
 
 function markCurrent(name) {
@@ -86,8 +102,10 @@ function markCurrent(name) {
 }
 
 function connected(yes) {
+  lostAt = yes ? 0 : lostAt || Date.now();
   live.dataset.state = yes ? "live" : "lost";
-  document.getElementById("live-text").textContent = yes ? "live" : "connection lost, retrying";
+  const isLong = lostAt && Date.now() - lostAt > LONG_LOST_MS && !about.user;
+  document.getElementById("live-text").textContent = yes ? "live" : isLong ? "connection lost: run windlass ui" : "connection lost, retrying";
 }
 
 function switchTheme() {
@@ -144,8 +162,9 @@ async function begin() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => current?.redraw?.());
   document.getElementById("help").addEventListener("click", help);
   const signedIn = session().catch((error) => { problem(error); return about; });
-  await import(`./pages/${pageOf(location.pathname).name}.js`); // loads meanwhile
+  await load(location.pathname); // loads meanwhile
   about = await signedIn;
+  if (about.user) nav.querySelector("[data-page=simulator]").remove(); // a cluster's dashboard has none
   await show();
   follow(() => { if (!document.hidden) refresh(); else stale = true; }, connected);
   document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });

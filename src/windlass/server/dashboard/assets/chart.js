@@ -68,7 +68,7 @@ export class LineChart {
       legend: { live: true }, scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low || 0), (high || 1) * 1.05] } },
       axes: [{ ...axis, size: 34 * unit, space: 76 * unit, values: times }, { ...axis, size: 64 * unit, space: 34 * unit, ...(this.unit === "By" ? { incrs: BINARY } : {}), values: (_, all) => all.map((value) => measured(value, this.unit)) }],
       series: [{ label: "", value: (_, value) => (value ? clock(value * 1000) : "latest") }, ...this.lines.map((line, index) => ({
-        label: line.label, stroke: colourOf(index), width: 1.6, spanGaps: false, points: { show: line.times.length < 3 },
+        label: line.label, stroke: colourOf(line.colour ?? index), width: 1.6, spanGaps: false, points: { show: line.times.length < 3 },
         value: own(index), fill: this.stacked && index === 0 ? `${colourOf(0)}40` : undefined,
       }))],
       bands: this.stacked ? this.lines.slice(1).map((_, index) => ({ series: [index + 2, index + 1], fill: `${colourOf(index + 1)}40` })) : [],

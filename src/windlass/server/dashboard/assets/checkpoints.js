@@ -1,6 +1,6 @@
 // Checkpoints of a job, and the work that each failure has cost.
 import { encodeId, h, section } from "./dom.js";
-import { bytes, clock, count, duration } from "./format.js";
+import { bytes, clock, count, duration, iso, seconds } from "./format.js";
 import { Table } from "./table.js";
 
 const PAUSE_MS = 10_000; // between two readings of the folder
@@ -12,11 +12,11 @@ export class Checkpoints {
     this.about = h("p", { class: "about" });
     this.saved = new Table([
       ["Step", (row) => (row.step === null ? "" : String(row.step)), { num: true }], ["State", (row) => row.state],
-      ["Saved", (row) => clock(row.saved_at), { short: true }], ["Size", (row) => bytes(row.size), { num: true }], ["Problem", (row) => row.why, { optional: true }],
+      ["Saved", (row) => clock(row.saved_at), { short: true, csv: (row) => iso(row.saved_at) }], ["Size", (row) => bytes(row.size), { num: true, csv: (row) => row.size ?? "", csvTitle: "Size (bytes)" }], ["Problem", (row) => row.why, { optional: true }],
     ], (row) => row.folder, "Checkpoints");
     this.lost = new Table([
-      ["When", (row) => clock(row.at), { short: true }], ["Lost steps", (row) => (row.steps === null ? "unknown" : String(row.steps)), { num: true }],
-      ["Lost time", (row) => (row.time === null ? "unknown" : duration(row.time)), { num: true }], ["Cause", (row) => row.text, { whole: true }],
+      ["When", (row) => clock(row.at), { short: true, csv: (row) => iso(row.at) }], ["Lost steps", (row) => (row.steps === null ? "unknown" : String(row.steps)), { num: true }],
+      ["Lost time", (row) => (row.time === null ? "unknown" : duration(row.time)), { num: true, csv: (row) => seconds(row.time), csvTitle: "Lost time (s)" }], ["Cause", (row) => row.text, { whole: true }],
     ], (row) => `${row.at} ${row.text}`, "Lost work");
     this.lossTitle = h("h3", {}, "Lost work");
     this.element = section("checkpoints", "Checkpoints", this.about, this.saved.withButton("checkpoints"), this.lossTitle, this.lost.withButton("lost work"));
@@ -47,12 +47,12 @@ export function totalLoss(losses) {
   const sum = (values) => values.reduce((total, value) => total + value, 0);
   const [steps, times] = [known("steps"), known("time")];
   const parts = [steps.length ? count(sum(steps), "step") : "", times.length ? duration(sum(times)) : ""].filter(Boolean);
-  return `${parts.length ? parts.join(", ") : "unknown"} by ${count(losses.length, "failure")}`;
+  return `${parts.length ? parts.join(", ") : "unknown"} by ${count(losses.length, losses.some((each) => each.is_stop) ? "interruption" : "failure")}`;
 }
 
 function explanation(found, job) {
   if (found.trouble) return found.trouble;
-  if (found.is_remote) return [remotePlace(found, job.id), newest(found, job.now)].filter(Boolean).join(" ");
+  if (found.is_remote) return [remotePlace(found, job.id), newest(found, job.now), unknownLoss(found.losses)].filter(Boolean).join(" ");
   if (!found.checkpoints.length) return "None is in the folder of the job. A script that names another folder keeps them there.";
   return `${count(found.checkpoints.length, "checkpoint")} in ${found.place}`;
 }
@@ -68,6 +68,11 @@ function remotePlace({ place, is_folder: isFolder }, id) {
 // A text as one word of a shell.
 export function shellWord(text) {
   return /^[\w@%+=:,./][\w@%+=:,./-]*$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+function unknownLoss(losses) {
+  const isUnknown = losses.some((each) => each.steps === null && each.time === null);
+  return isUnknown ? "What earlier failures have cost is unknown: steps are not recorded, and these checkpoints are not read." : "";
 }
 
 function newest({ newest_at: at }, now) {

@@ -28,6 +28,13 @@ export function empty(text, command = "") {
   return h("p", { class: "empty" }, text, command ? h("code", {}, command) : null);
 }
 
+// What a page without jobs says. `about`: the session, in which a cluster names the user.
+export function noJobs(about) {
+  if (about.sees_jobs === false) return empty("You may see the jobs of no namespace that has any. Ask its owner for the ClusterRole windlass-view in it.");
+  if (about.user) return empty("No job that you may see waits or runs. One is submitted by:", "windlass submit --on CONTEXT --image IMAGE -N 2 -- python train.py");
+  return empty("No job waits or runs. One is submitted by:", "windlass submit -N 2 -- python train.py");
+}
+
 export function facts(pairs) {
   return h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== "" && value !== undefined)
     .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));

@@ -22,6 +22,15 @@ export function trimmed(value, digits) {
   return String(Number(value.toPrecision(digits)));
 }
 
+// For programs: a time with its date and zone, and seconds as a number.
+export function iso(ms) {
+  return ms ? new Date(ms).toISOString() : "";
+}
+
+export function seconds(ms) {
+  return ms === null || ms === undefined ? "" : String(Math.round(ms) / 1000);
+}
+
 export function clock(ms) {
   if (!ms) return "–";
   const at = new Date(ms);
@@ -41,7 +50,8 @@ export function bytes(value) {
 
 export function amount(resource, value) {
   if (resource === "memory" || resource.endsWith("-storage")) return bytes(value);
-  if (resource === "cpu") return `${trimmed(value / 1000, 3)} cores`;
+  if (resource === "cpu") return `${trimmed(value / 1000, 3)} ${value === 1000 ? "core" : "cores"}`;
+  if (resource === "pods") return count(value, "pod");
   return `${value.toLocaleString("en")} ${resource}`;
 }
 

@@ -1,9 +1,9 @@
 // Output of the ranks: only the rows in sight are elements, whatever the number of lines.
 import { colourName, encodeId, h, remember, tint } from "./dom.js";
-import { clock } from "./format.js";
+import { clock, count } from "./format.js";
 
 const MOST_LINES = 100_000;
-const POLL_MS = 500;
+const [POLL_MS, LOST_MS] = [500, 5_000]; // between two requests: while there are answers, and after none
 
 export class LogView {
   constructor(id, get) {
@@ -56,14 +56,16 @@ export class LogView {
     if (this.rank.value) parameters.set("rank", this.rank.value);
     if (this.attempt.value) parameters.set("attempt", this.attempt.value);
     const asked = parameters.toString();
+    let pause = POLL_MS;
     try {
       const found = await this.get(`${this.path}?${asked}`);
       if (!this.closed && JSON.stringify(this.offsets) === parameters.get("after")) this.add(found);
     } catch (error) {
       this.count.textContent = error.message;
       if (error.status === 404) return; // there is no such job
+      pause = LOST_MS;
     }
-    if (!this.closed) this.timer = setTimeout(() => this.poll(), document.hidden ? 5000 : POLL_MS);
+    if (!this.closed) this.timer = setTimeout(() => this.poll(), document.hidden ? LOST_MS : pause);
   }
 
   add(found) {
@@ -103,8 +105,15 @@ export class LogView {
     this.space.style.height = `${this.shown.length * this.height}px`;
     this.box.style.height = `${Math.max(4, Math.min(22, Math.max(this.shown.length, this.lines.length) + 1)) * this.height}px`;
     if (this.follows) this.toEnd();
-    this.count.textContent = this.shown.length ? `${this.shown.length.toLocaleString("en")} ${this.shown.length === 1 ? "line" : "lines"}` : "No output yet.";
+    this.count.textContent = this.countText();
     this.paint();
+  }
+
+  countText() {
+    if (!this.lines.length) return "No output yet.";
+    if (!this.filter) return count(this.lines.length, "line");
+    if (!this.shown.length) return `None of ${count(this.lines.length, "line")} contains "${this.filter}".`;
+    return `${this.shown.length.toLocaleString("en")} of ${count(this.lines.length, "line")}`;
   }
 
   paint() {

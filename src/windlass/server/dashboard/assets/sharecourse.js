@@ -26,7 +26,7 @@ export class ShareCourse {
     const names = [...queues].sort((a, b) => (b.held[resource] || 0) - (a.held[resource] || 0)).slice(0, MOST).map((row) => row.queue).sort();
     const found = await Promise.all(names.map((name) => this.get(`/api/course/${encodeId(name)}?hours=${this.hours}`).catch(() => ({ series: [] }))));
     const lines = (series) => found.flatMap(({ series: all }, index) => all.filter((each) => each.series === series)
-      .map((each) => ({ label: names[index], times: each.times, values: each.values.map((row) => row[0]) })));
+      .map((each) => ({ label: names[index], colour: index, times: each.times, values: each.values.map((row) => row[0]) })));
     const shares = lines("windlass_queue_share_ratio");
     this.element.hidden = !shares.length;
     this.share.update(shares);

@@ -3,7 +3,8 @@ import { h } from "./dom.js";
 
 const MOST_NARROW = 4; // columns of a table that a phone shows as one; of a wider one, each row is a card
 
-// columns: [title, cell(row) → text or element, options: {num, short, wide, csv(row), optional, whole}]
+// columns: [title, cell(row) → text or element, options: {num, short, wide, csv(row), csvTitle, optional, whole}]
+// csv: text for programs instead, null for no column. csvTitle: the head there, with the unit of plain numbers.
 // optional: hidden while all of its cells are empty. whole: takes the whole width of a card.
 export class Table {
   constructor(columns, key, label) {
@@ -60,7 +61,8 @@ export class Table {
       const found = how.csv ? how.csv(row) : draw(row);
       return safe(found instanceof Node ? found.textContent : String(found ?? ""));
     };
-    const lines = [this.columns.map(([title]) => cell(title)), ...rows.map((row) => this.columns.map((column) => cell(textOf(column, row))))];
+    const columns = this.columns.filter(([, , how = {}]) => how.csv !== null);
+    const lines = [columns.map(([title, , how = {}]) => cell(how.csvTitle ?? title)), ...rows.map((row) => columns.map((column) => cell(textOf(column, row))))];
     return `${lines.map((line) => line.join(",")).join("\n")}\n`;
   }
 

@@ -63,7 +63,7 @@ export class WhatIf {
     try {
       const found = await this.get(asked);
       const { verdict, expected } = found.explanation;
-      const when = starts({ eta: verdict?.eta ?? expected, certainty: verdict?.certainty === "UNKNOWN" ? "" : verdict?.certainty ?? "" }, found.now);
+      const when = starts({ eta: verdict?.eta ?? expected, certainty: verdict?.eta ? verdict.certainty : "expected" }, found.now);
       this.answer.textContent = verdict ? `It would wait: ${verdict.message}.${when ? ` It would start ${when}.` : ""}` : "It would start now.";
     } catch (error) {
       this.answer.textContent = error.message;

@@ -107,11 +107,13 @@ class ClusterPages:
         raise ApiError(ErrorCode.BAD_REQUEST, message, "save a snapshot with windlass snapshot, and simulate it")
 
     async def about(self) -> Json:
-        """Version and cluster, and the user's name."""
+        """Version and cluster, the user's name, and whether the user may see the jobs of any namespace."""
         about = self.views.about()
         if not self.views.audience.may_read("status"):
             about = {**about, "cluster": "", "state": "", "trouble": ""}
-        return {**redact(about, await self.hidden()), "user": self.session.user.name}
+        namespaces = self.views.audience.namespaces
+        sees_jobs = namespaces is None or bool(namespaces)
+        return {**redact(about, await self.hidden()), "user": self.session.user.name, "sees_jobs": sees_jobs}
 
     async def find(self, view: str, name: str, filters: Filters) -> View | None:
         """A view by the parameters of a request, after a check of the right to it. Raises ApiError, BackendError."""

@@ -1,20 +1,24 @@
-import { choice, empty, h, jobLink, searchField, stateOf } from "../dom.js";
-import { clock, count, duration, gang } from "../format.js";
+import { choice, empty, h, jobLink, noJobs, searchField, stateOf } from "../dom.js";
+import { clock, count, duration, gang, iso, seconds } from "../format.js";
 import { Table } from "../table.js";
 
 const STATES = ["", "Succeeded", "Failed", "Cancelled"];
 const SPANS = [["", "Any time"], ["1", "Last day"], ["7", "Last week"], ["30", "Last 30 days"]];
 
-export function create({ get }) {
+const waited = (row) => row.finished_at - row.created_at - row.run_time;
+const ran = (row) => (row.attempts ? row.run_time : null);
+
+export function create({ get, about }) {
   const parameters = new URLSearchParams(location.search);
   const table = new Table([
     ["Job", (row) => jobLink(row.id)], ["State", stateOf, { short: true }],
     ["Exit", (row) => (row.exit_code === null ? "" : String(row.exit_code)), { num: true }],
     ["Queue", (row) => row.queue, { wide: true }], ["User", (row) => row.user, { wide: true }],
     ["Gang", gang, { num: true }],
-    ["Submitted", (row) => clock(row.created_at), { short: true }], ["Ended", (row) => clock(row.finished_at), { short: true }],
-    ["Waited", (row) => duration(row.finished_at - row.created_at - row.run_time), { num: true }],
-    ["Ran", (row) => duration(row.attempts ? row.run_time : null), { num: true }],
+    ["Submitted", (row) => clock(row.created_at), { short: true, csv: (row) => iso(row.created_at) }],
+    ["Ended", (row) => clock(row.finished_at), { short: true, csv: (row) => iso(row.finished_at) }],
+    ["Waited", (row) => duration(waited(row)), { num: true, csv: (row) => seconds(waited(row)), csvTitle: "Waited (s)" }],
+    ["Ran", (row) => duration(ran(row)), { num: true, csv: (row) => seconds(ran(row)), csvTitle: "Ran (s)" }],
     ["Attempts", (row) => String(row.attempts), { num: true }],
     ["Message", (row) => row.message, { whole: true }],
   ], (row) => row.id, "Jobs that have ended");
@@ -40,8 +44,13 @@ export function create({ get }) {
       total.textContent = `${count(number, "job")}${number > jobs.length ? `, the last ${jobs.length} are shown` : ""}${isCut ? ", of the last 5,000 that ended" : ""}`;
       section.querySelector(".empty")?.remove();
       table.element.hidden = !jobs.length;
-      if (!jobs.length) section.append(empty(parameters.size ? "No ended job matches these filters." : "No job has ended yet. One that ends at once is submitted by:", parameters.size ? "" : "windlass submit -- true"));
+      if (!jobs.length) section.append(parameters.size ? empty("No ended job matches these filters.") : noneEnded(about));
     },
   };
   return page;
+}
+
+function noneEnded(about) {
+  if (about.user) return about.sees_jobs ? empty("No job that you may see has ended yet.") : noJobs(about);
+  return empty("No job has ended yet. One that ends at once is submitted by:", "windlass submit -- true");
 }

@@ -134,6 +134,7 @@ function summarize(job, losses) {
   const failure = job.status.last_failure;
   const reason = job.phase === "Queued" ? "" : job.message;
   return [
+    job.phase === "Failed" && job.diagnosis?.rule ? h("p", { class: "finding" }, job.diagnosis.text) : null,
     reason ? h("p", {}, reason) : null,
     job.phase === "Failed" && failure && failure.message !== reason ? h("p", { class: "finding" }, failure.message) : null,
     facts([

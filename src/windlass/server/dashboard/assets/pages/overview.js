@@ -1,16 +1,17 @@
-import { empty, h, jobLink } from "../dom.js";
-import { amount, clock, count, words } from "../format.js";
+import { empty, encodeId, h, jobLink, noJobs } from "../dom.js";
+import { amount, clock, count, iso, words } from "../format.js";
 import { CourseView } from "../course.js";
 import { Table } from "../table.js";
 
+const ENDED = ["Succeeded", "Failed"];
 const KINDS = ["allocated", "fragmented", "idle", "broken"];
 const MEANING = {
   allocated: "held by jobs", fragmented: "free on nodes in partial use", idle: "free on empty nodes", broken: "free on nodes that take no jobs",
 };
 
-export function create({ get, go }) {
+export function create({ get, go, about }) {
   const search = h("input", { type: "search", name: "search", placeholder: "Find a job", "aria-label": "Find a job" });
-  const find = h("form", { class: "tools", role: "search", on: { submit: (event) => { event.preventDefault(); go(`/queue?search=${encodeURIComponent(search.value.trim())}`); } } }, search);
+  const find = h("form", { class: "tools", role: "search", on: { submit: (event) => { event.preventDefault(); findJob(search.value.trim()); } } }, search);
   const capacity = h("section", {}, h("h2", {}, "Capacity"));
   const findings = h("section", {}, h("h2", {}, "Needs a person"));
   const queues = new Table([
@@ -20,7 +21,7 @@ export function create({ get, go }) {
     ["Suspended", (row) => row.suspended.toLocaleString("en"), { num: true }],
   ], (row) => row.queue, "Jobs by queue");
   const changes = new Table([
-    ["When", (row) => clock(row.at), { short: true }], ["Job", (row) => jobLink(row.job)], ["Change", (row) => row.change, { short: true }],
+    ["When", (row) => clock(row.at), { short: true, csv: (row) => iso(row.at) }], ["Job", (row) => jobLink(row.job)], ["Change", (row) => row.change, { short: true }],
     ["Queue", (row) => row.queue, { wide: true }], ["Nodes or reason", (row) => row.message, { whole: true }],
   ], (row) => `${row.job} ${row.change} ${row.at}`, "Changes of the last hour");
   const course = new CourseView("/api/course", get, "Course of the cluster");
@@ -28,6 +29,12 @@ export function create({ get, go }) {
   const queueSection = h("section", {}, h("h2", {}, "Jobs by queue"), queues.withButton("jobs by queue"), waiting);
   const sums = h("p", { class: "about" });
   const changesSection = h("section", {}, h("h2", {}, "What changed in the last hour"), sums, changes.withButton("changes"));
+  // A job that has ended is in no queue: its own page is opened.
+  async function findJob(name) {
+    const found = name ? await get(`/api/job/${encodeId(name)}`).catch(() => null) : null;
+    go(found && ENDED.includes(found.phase) ? `/jobs/${encodeId(found.id)}` : `/queue?search=${encodeURIComponent(name)}`);
+  }
+
   return {
     elements: [h("div", { class: "head" }, h("h1", {}, "Overview"), find), capacity, h("div", { class: "columns" }, queueSection, findings), course.element, changesSection],
     redraw: () => course.draw(),
@@ -35,7 +42,7 @@ export function create({ get, go }) {
       const [found] = await Promise.all([get("/api/overview"), course.update()]);
       capacity.replaceChildren(h("h2", {}, "Capacity"), ...found.capacity.map(bar));
       queues.update(found.queues);
-      toggle(queueSection, queues, found.queues.length, empty("No job waits or runs. One is submitted by:", "windlass submit -N 2 -- python train.py"));
+      toggle(queueSection, queues, found.queues.length, noJobs(about));
       waiting.replaceChildren(...reasons(found.reasons));
       findings.replaceChildren(h("h2", {}, "Needs a person"), ...problems(found.findings));
       changes.update(found.changes);

@@ -1,7 +1,7 @@
 import { paced, soon } from "../client.js";
-import { empty, encodeId, h, jobLink, section as partOf, stateOf, swap } from "../dom.js";
+import { empty, encodeId, h, jobLink, noJobs, section as partOf, stateOf, swap } from "../dom.js";
 import { explanationOf } from "../explanation.js";
-import { count, duration, gang, starts, trimmed } from "../format.js";
+import { count, duration, gang, iso, seconds, starts, trimmed } from "../format.js";
 import { Table } from "../table.js";
 import { TimeAxis } from "../timeaxis.js";
 import { WhatIf } from "../whatif.js";
@@ -10,10 +10,11 @@ const STEP = 100;
 const MOST_SAVED = 100_000; // jobs in a CSV
 const AXIS_MS = 5_000; // between two computations of expected starts
 
-export function create({ get, go }) {
+export function create({ get, about }) {
   const parameters = new URLSearchParams(location.search);
   let limit = STEP;
   let now = 0;
+  const since = (row) => now - (row.running_since || row.queued_at || row.created_at);
   const table = new Table([
     ["#", (row) => (row.position ? String(row.position) : ""), { num: true, optional: true }],
     ["Job", (row) => jobLink(row.id)],
@@ -21,9 +22,9 @@ export function create({ get, go }) {
     ["Queue", (row) => row.queue, { wide: true }],
     ["User", (row) => row.user, { wide: true }],
     ["Gang", gang, { num: true }],
-    ["For", (row) => duration(now - (row.running_since || row.queued_at || row.created_at)), { num: true }],
-    ["Starts", (row) => starts(row, now) || expected(row), { short: true, optional: true }],
-    ["Why", (row) => (row.phase === "Queued" ? h("button", { type: "button", class: "small", "aria-label": `Why ${row.id} waits`, on: { click: () => explain(row.id) } }, "why") : ""), { csv: () => "", optional: true }],
+    ["For", (row) => duration(since(row)), { num: true, csv: (row) => seconds(since(row)), csvTitle: "For (s)" }],
+    ["Starts", (row) => starts(row, now) || expected(row), { short: true, optional: true, csv: (row) => iso(row.eta || expectedAt.get(row.id)) }],
+    ["Why", (row) => (row.phase === "Queued" ? h("button", { type: "button", class: "small", "aria-label": `Why ${row.id} waits`, on: { click: () => explain(row.id) } }, "why") : ""), { csv: null, optional: true }],
     ["Nodes, progress or reason", (row) => (row.phase === "Queued" ? h("span", {}, row.message, " ", h("span", { class: "reason" }, row.reason)) : progress(row)), { whole: true }],
   ], (row) => row.id, "Running and waiting jobs");
   table.always = true; // durations grow
@@ -65,13 +66,20 @@ export function create({ get, go }) {
       more.hidden = found.total <= found.jobs.length;
       section.querySelector(".empty")?.remove();
       table.element.hidden = !found.total;
-      if (!found.total) section.append(empty(parameters.size ? "No running or waiting job matches these filters." : "No job waits or runs. One is submitted by:", "windlass submit -N 2 -- python train.py"));
+      if (!found.total) section.append(parameters.size ? noMatch() : noJobs(about));
       const drawn = showAxis();
       if (axisDrawn) drawn.catch(() => {}); // with many jobs it takes a second, for which no change of a row waits
       const first = location.hash === "#time" ? drawn : soon(drawn);
       await Promise.all([soon(showWhy()), axisDrawn ? null : first]);
     },
   };
+
+  // Without a match the job may have ended.
+  function noMatch() {
+    const name = parameters.get("search");
+    const ended = name ? h("a", { href: `/history?name=${encodeURIComponent(name)}` }, `Look for ${name} among those that have ended.`) : h("a", { href: "/history" }, "Those that have ended are in the history.");
+    return h("p", { class: "empty" }, "No running or waiting job matches these filters. ", ended);
+  }
 
   function rowsOf(most) {
     return get(`/api/queue?${new URLSearchParams([...[...parameters].filter(([name]) => name !== "why"), ["limit", String(most)]])}`);

@@ -6,19 +6,19 @@ import { Table } from "../table.js";
 const MOST_NAMED = 3;
 const DEFAULTS = ["gpu", "cpu", "memory"];
 
-export function create({ get }) {
+export function create({ get, about }) {
   let resource = new URLSearchParams(location.search).get("resource") || "";
   const held = (row, part) => row[part][resource] || 0;
   const table = new Table([
     ["Queue", (row) => h("span", { class: "branch", vars: { "--depth": String(row.depth) } }, h("a", { href: `/queue?queue=${encodeURIComponent(row.queue)}` }, row.queue)), { csv: (row) => row.queue }],
     ["Weight", (row) => String(row.weight), { num: true }],
-    ["Quota", (row) => (resource in row.quota ? amount(resource, row.quota[resource]) : "none"), { num: true }],
-    ["Fair amount now", (row) => amount(resource, held(row, "target")), { num: true }],
-    ["Held", (row) => amount(resource, held(row, "held")), { num: true }],
-    ["Of its fair amount", meter, { whole: true }],
-    ["Borrowed", (row) => amount(resource, held(row, "borrowed")), { num: true, wide: true }],
-    ["Lent", (row) => amount(resource, held(row, "lent")), { num: true, wide: true }],
-    ["Share per weight", (row) => `${(row.share / 10_000).toFixed(1)} %`, { num: true }],
+    ["Quota", (row) => (resource in row.quota ? amount(resource, row.quota[resource]) : "none"), { num: true, csv: (row) => row.quota[resource] ?? "" }],
+    ["Fair amount now", (row) => amount(resource, held(row, "target")), { num: true, csv: (row) => held(row, "target") }],
+    ["Held", (row) => amount(resource, held(row, "held")), { num: true, csv: (row) => held(row, "held") }],
+    ["Of its fair amount", meter, { whole: true, csv: (row) => (held(row, "target") ? held(row, "held") / held(row, "target") : "") }],
+    ["Borrowed", (row) => amount(resource, held(row, "borrowed")), { num: true, wide: true, csv: (row) => held(row, "borrowed") }],
+    ["Lent", (row) => amount(resource, held(row, "lent")), { num: true, wide: true, csv: (row) => held(row, "lent") }],
+    ["Share per weight", (row) => `${(row.share / 10_000).toFixed(1)} %`, { num: true, csv: (row) => row.share / 1_000_000 }],
     ["Run", (row) => row.running.toLocaleString("en"), { num: true }],
     ["Wait", (row) => row.waiting.toLocaleString("en"), { num: true }],
   ], (row) => row.queue, "Fair shares by queue");
@@ -43,7 +43,8 @@ export function create({ get }) {
       table.update(found.queues);
       above.textContent = overShare(found.queues);
       warnings.replaceChildren(...found.warnings.map((text) => h("p", { class: "finding" }, text)),
-        ...(found.queues.length > 1 ? [] : [empty("All jobs are in one queue. A cluster file declares queues with quotas and weights:", "windlass up -d --cluster cluster.yaml")]));
+        ...(found.queues.length > 1 ? [] : [about.user ? empty("All jobs are in one queue. Objects of the kind Queue declare quotas and weights:", "kubectl apply -f queues.yaml")
+          : empty("All jobs are in one queue. A cluster file declares queues with quotas and weights:", "windlass up -d --cluster cluster.yaml")]));
       await course.update(found.queues, resource);
     },
   };
