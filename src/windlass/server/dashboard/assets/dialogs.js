@@ -6,7 +6,7 @@ const dialog = document.getElementById("dialog");
 // Resolves to false, or after the action to true, or to the text of `input` if there is one.
 export function confirmDialog(question, detail, action, input = null) {
   return new Promise((resolve) => {
-    const answer = (yes) => () => { dialog.close(); resolve(yes && input ? input.value : yes); };
+    const answer = (yes) => () => { if (yes && input && !input.reportValidity()) return; dialog.close(); resolve(yes && input ? input.value : yes); };
     const no = h("button", { type: "button", on: { click: answer(false) } }, "Keep it as it is");
     dialog.replaceChildren(h("h2", {}, question), h("p", {}, detail), ...(input ? [h("p", { class: "asked" }, input)] : []),
       h("div", { class: "buttons" }, no, h("button", { type: "button", class: "danger", on: { click: answer(true) } }, action)));

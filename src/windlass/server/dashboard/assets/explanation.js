@@ -11,7 +11,7 @@ export function explanationOf(job, found) {
   const all = found.explanation;
   const parts = [h("p", {}, h("b", {}, job.position ? `Position ${job.position}: ` : ""), job.message, " ", h("span", { class: "reason" }, job.reason))];
   const when = starts(job, job.now) || (all?.expected ? `in ${duration(Math.max(0, all.expected - job.now))} (expected)` : "");
-  parts.push(h("p", {}, when ? `Starts ${when}.` : "Its start is unknown: the jobs before it have no time limit."));
+  parts.push(h("p", {}, when ? `Starts ${when}.` : "Its start is unknown: jobs that run or go before it have no time limit."));
   if (!all) return parts;
   if (all.never) parts.push(h("p", { class: "finding" }, all.never));
   if (all.would_start.length) parts.push(h("p", {}, `Would start now with: ${all.would_start.map((each) => each.change).join("; ")}`));

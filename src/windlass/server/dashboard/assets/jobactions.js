@@ -24,7 +24,7 @@ function verbsOf(job) {
 }
 
 async function change(verb, job, page) {
-  const input = verb === "priority" ? h("input", { type: "number", step: "1", "aria-label": "Priority", value: String(job.priority) }) : null;
+  const input = verb === "priority" ? h("input", { type: "number", step: "1", required: true, "aria-label": "Priority", value: String(job.priority) }) : null;
   const detail = verb === "rerun" ? rerunDetail(await get(`/api/rerun/${encodeId(job.id)}`)) : DETAILS[verb];
   const answer = await page.confirm(`${NAMES[verb]}: ${job.id}?`, detail, verb === "priority" ? "Change" : NAMES[verb], input);
   if (answer === false) return;

@@ -70,7 +70,8 @@ export class LogView {
 
   add(found) {
     this.offsets = found.offsets;
-    options(this.rank, found.ranks, (rank) => (rank < 0 ? `Agent ${-rank}` : `Rank ${rank}`));
+    const ranks = [...found.ranks].sort((a, b) => (a < 0 && b < 0 ? b - a : a - b));
+    options(this.rank, ranks, (rank) => (rank < 0 ? `Agent ${-1 - rank}` : `Rank ${rank}`));
     options(this.attempt, found.attempts, (number) => `Attempt ${number}`);
     for (const line of found.lines) this.lines.push(line);
     if (this.lines.length > MOST_LINES) { this.lines.splice(0, this.lines.length - MOST_LINES); this.refilter(); return; }
@@ -123,7 +124,7 @@ export class LogView {
   }
 
   row([at, rank, stream, text], number) {
-    const name = rank < 0 ? `agent ${-rank}` : `r${rank}`;
+    const name = rank < 0 ? `agent ${-1 - rank}` : `r${rank}`;
     const row = h("div", { class: `row${stream === "err" ? " err" : ""}`, title: clock(at), vars: { top: `${number * this.height}px` } },
       h("b", { vars: { "--of": `var(${colourName(rank)})` } }, name));
     row.append(...marked(printable(text), this.filter));

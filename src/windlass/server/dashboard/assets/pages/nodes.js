@@ -113,7 +113,7 @@ function groupsOf(nodes) {
 function describe(node) {
   if (!node) return [h("p", { class: "about" }, "It is not in the cluster now.")];
   return [facts([["State", node.state], ["Reason", node.cordoned], ["Place", node.place.filter(Boolean).join(" / ")],
-    ...Object.entries(node.capacity).filter(([, value]) => value).map(([name, value]) => [name, `${amount(name, node.used[name] || 0)} of ${amount(name, value)}`]),
+    ...Object.entries(node.capacity).filter(([, value]) => value).map(([name, value]) => [name, `${amount(name, node.used[name] || 0)} of ${amount(name, value)} in use`]),
     ["Labels", Object.entries(node.labels).map(([name, value]) => `${name}=${value}`).join(", ")],
     ["Reserved", node.reservations.map((each) => `${each.name} ${clock(each.start)} to ${clock(each.end)}`).join(", ")]])];
 }
@@ -152,7 +152,7 @@ function card(node, open) {
     h("header", {}, h("button", { type: "button", class: "name", on: { click: () => open(node.name) } }, node.name), h("span", { class: `state ${state}`, title: node.cordoned }, node.state)),
     h("div", { class: "slots", role: "img", "aria-label": node.capacity.gpu ? `${used} of ${whole} gpu in use` : used ? "in use" : "free" }, slots),
     h("p", { class: "about" }, Object.entries(node.capacity).filter(([, value]) => value).map(([name, value]) =>
-      `${amount(name, node.used[name] || 0)} of ${amount(name, value)}`).join(" · ")),
+      `${amount(name, node.used[name] || 0)} of ${amount(name, value)}`).join(" · ") + " in use"),
     node.cordoned ? h("p", { class: "about" }, node.cordoned) : null,
     node.jobs.length ? h("p", {}, node.jobs.flatMap((job, index) => [index ? ", " : "", jobLink(job.id)])) : null);
 }
