@@ -58,8 +58,8 @@ def main() -> int:
     print("  windlass run -N 2 -G 1 -- python examples/digits/train.py")
     print("  More examples: README.md")
     explain(
-        "The finished job in the dashboard: its loss, ranks, output and life. The first command starts it and opens the "
-        "browser, or prints the link that signs in. The last two commands remove everything."
+        "The finished job in the dashboard: its loss, ranks, output and life. The first command starts it and opens "
+        "the browser, or prints the link that signs in. The last two commands remove everything."
     )
     print(f"  windlass ui --state {folder}/state --port {DASHBOARD_PORT}")
     print(f"  http://127.0.0.1:{DASHBOARD_PORT}/jobs/digits")
