@@ -6,9 +6,11 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
+from dashboard_visit import Visit
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -77,3 +79,18 @@ def shared(_kept: tuple[Pages, Callable[..., Any]]) -> Iterator[Callable[..., An
     pages, open_once = _kept
     yield open_once
     assert not pages.trouble
+
+
+@pytest.fixture
+def visit(browser: Any, daemon: Path) -> Iterator[Callable[..., Visit]]:
+    """Returns a function that signs in; an error of a page or a foreign request fails the test at its end."""
+    visits: list[Visit] = []
+
+    def sign_in(*options: str, **how: Any) -> Visit:
+        visits.append(Visit(browser, daemon, *options, **how))
+        return visits[-1]
+
+    yield sign_in
+    for each in visits:
+        each.context.close()
+    assert not [text for each in visits for text in each.trouble]

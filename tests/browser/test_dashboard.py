@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dashboard_visit import Visit
 from terminal import ok
 
 import strays
@@ -52,46 +53,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield state
     ok(state, "down", "--yes")
     strays.assert_none_left([state])
-
-
-class Visit:
-    """A signed-in browser context. `trouble`: errors of its pages, and requests to any other server."""
-
-    def __init__(self, browser: Any, state: Path, *options: str, width: int = 1280, dark: bool = False) -> None:
-        link = ok(state, "ui", "--no-browser", "--port", "0", *options).strip()
-        self.base = link.partition("/login")[0]
-        scheme = "dark" if dark else "light"
-        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        self.page = self.context.new_page()
-        self.trouble: list[str] = []
-        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
-        self.page.on("console", lambda message: self.trouble.append(message.text))
-        self.page.on("request", self._note_request)
-        self.page.goto(link)
-
-    def _note_request(self, request: Any) -> None:
-        if not request.url.startswith((self.base, "blob:", "data:")):
-            self.trouble.append(request.url)
-
-    def see(self, path: str) -> Any:
-        self.page.goto(self.base + path)
-        self.page.wait_for_selector("main[data-ready]")
-        return self.page
-
-
-@pytest.fixture
-def visit(browser: Any, daemon: Path) -> Iterator[Callable[..., Visit]]:
-    """Returns a function that signs in; an error of a page or a foreign request fails the test at its end."""
-    visits: list[Visit] = []
-
-    def sign_in(*options: str, **how: Any) -> Visit:
-        visits.append(Visit(browser, daemon, *options, **how))
-        return visits[-1]
-
-    yield sign_in
-    for each in visits:
-        each.context.close()
-    assert not [text for each in visits for text in each.trouble]
 
 
 @pytest.mark.parametrize("width", [390, 2400], ids=["phone", "wall"])
