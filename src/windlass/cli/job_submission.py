@@ -90,6 +90,15 @@ def with_launcher(submission: Submission) -> Submission:
     return replace(submission, job=replace(job, launcher=choose_launcher(job, path)))
 
 
+def refuse_schedules(submissions: Sequence[Submission], verb: str, fix: str = "submit it with windlass submit") -> None:
+    """Raises UsageError if a job has a schedule, which `verb` cannot keep."""
+    for submission in submissions:
+        if submission.schedule is not None:
+            raise UsageError(
+                f"{submission.job.name} has a schedule (cron), and {verb} is for one run\n{fix}, or leave out cron"
+            )
+
+
 def warn_unused_fields(submissions: Sequence[Submission], note: Callable[[str], None] = print_note) -> None:
     """Notes the fields that have no effect on this machine, a line for each job that has some."""
     for submission in submissions:

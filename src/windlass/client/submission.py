@@ -60,6 +60,7 @@ def submit_jobs(
     text = _described_file(file, fields) if file else _described(job, fields, in_cluster=connection.is_cluster)
     read = loads(text, source=file or _SOURCE, base=base, user=current_user())
     _check_number(len(read), file, only_one=only_one)
+    _refuse_schedules(read)
     if connection.is_cluster:
         return _submit_to_cluster(connection.cluster(), read, ship, base)
     if ship:
@@ -72,6 +73,7 @@ def _submit_call(connection: TargetConnection, call: BoundCall[Any], fields: Job
     described = fields_of_call(call, fields, in_cluster=connection.is_cluster)
     base = described.source.folder or current_folder()
     read = loads(_as_text(described.fields), source=_SOURCE, base=base, user=current_user())
+    _refuse_schedules(read)
     if connection.is_cluster:
         return _submit_to_cluster(connection.cluster(), read, described.ship, base)
     return _submit_here(connection, [with_launcher_of_function(each, described.source) for each in read])
@@ -100,6 +102,14 @@ def _submit_manifests(cluster: ClusterClient, file: str, ship: str, fields: JobF
     objects = build_objects(SubmitRequest(RunOptions(), [], file, lint=True), cluster.finder)
     _check_number(len(objects.manifests), file, only_one=only_one)
     return _create(cluster, objects)
+
+
+def _refuse_schedules(read: Sequence[Submission]) -> None:
+    """Raises InvalidRequestError for a job with a schedule, which has no id of one run."""
+    for each in read:
+        if each.schedule is not None:
+            fix = "leave out cron, or submit it from the command line: windlass submit"
+            raise InvalidRequestError(f"{each.job.name} has a schedule (cron), and this submits one run", fix)
 
 
 def _check_number(count: int, file: str, *, only_one: bool) -> None:

@@ -16,6 +16,7 @@ from windlass.deploy.structural_schema import Schema, array, closed_object, open
 from windlass.deploy.table_schema import structural_schema
 from windlass.jobs.cluster.policy_fields import POLICY, RESERVATION
 from windlass.jobs.cluster.queues import QUEUE
+from windlass.jobs.description.schedule_fields import NAMES as SCHEDULE_FIELDS
 from windlass.jobs.field_docs.json_schema import schema, table_schema
 from windlass.jobs.kubernetes.manifests.own_kinds import OWN_KINDS, TOPOLOGY
 from windlass.jobs.syntax.names import DNS_LABEL, NODE_NAME
@@ -68,6 +69,8 @@ def _job_spec() -> Schema:
         "description": "Not supported here; use windlass submit.",
         "x-kubernetes-int-or-string": True,
     }
+    for name in SCHEDULE_FIELDS:
+        del properties[name]
     properties["elastic"] = _ordered(properties["elastic"])
     properties["pod"] = _pod(properties["pod"])
     properties["roles"] = _roles(properties["roles"])

@@ -15,6 +15,7 @@ Packages, each resting on those below it:
 - `description`: `submission.Submission`, `options.from_options(options, command, cwd=, user=) -> Submission`,
   `job_file.load(path, ...) -> [Submission]` ("-" is standard input; options and command win over the file),
   `rendering.render(submission, "yaml" | "json")`, `hypothetical_job.with_changes(job, "gpus=4 time=1h") -> Job`
+- `schedules`: times of a cron expression (`cron_times`), and the decision which run is due (`due_runs.decide`)
 - `syntax`: names, durations, timestamps, value types, tables of fields, YAML trees, settings on one line
 - `secret_values`: `hide_secrets(job) -> Job`, for everything that shows or archives a job
 - `errors`: `InputError` (every fault in what a user wrote; its text is for people), `input_error(source, text)`

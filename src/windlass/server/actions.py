@@ -35,6 +35,12 @@ class Actions(Protocol):
     async def act_on_all(self, verb: str, body: Mapping[str, Any]) -> Json:
         """Cancels, suspends or resumes several `jobs`."""
 
+    async def schedules(self) -> list[Json]:
+        """All schedules, by name."""
+
+    async def run_schedule(self, name: str) -> list[str]:
+        """Starts a run of a schedule at once. Returns its id."""
+
     async def reserve(self, body: object) -> Json:
         """Reserves nodes for queues or users, or for maintenance."""
 

@@ -73,6 +73,8 @@ def _action_routes(actions: Actions) -> list[Route]:
         Route("/v1/jobs", action.submit, methods=["POST"]),
         Route("/v1/jobs/{name:path}/update", action.update, methods=["POST"]),
         Route("/v1/jobs/{name:path}/{verb}", action.act, methods=["POST"]),
+        Route("/v1/schedules", action.schedules, methods=["GET"]),
+        Route("/v1/schedules/{name}/run", action.run_schedule, methods=["POST"]),
         Route("/v1/reservations", action.reserve, methods=["POST"]),
         Route("/v1/reservations/{name}", action.unreserve, methods=["DELETE"]),
         *(Route(f"/v1/{verb}", action.act_on_all, methods=["POST"]) for verb in JOB_ACTIONS),
@@ -146,6 +148,12 @@ class _Actions:
 
     async def submit(self, request: Request) -> Response:
         return json_response({"ids": await self._actions.submit(read_submissions(await _body(request)))}, status=201)
+
+    async def schedules(self, _request: Request) -> Response:
+        return json_response({"schedules": await self._actions.schedules()})
+
+    async def run_schedule(self, request: Request) -> Response:
+        return json_response({"ids": await self._actions.run_schedule(request.path_params["name"])}, status=201)
 
     async def reserve(self, request: Request) -> Response:
         return json_response(await self._actions.reserve(await _object(request)), status=201)

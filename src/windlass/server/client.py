@@ -78,6 +78,14 @@ class Client:
         """The scheduler's input, now or (`planned`) at its last plan."""
         return self._get("/v1/snapshot", {"planned": "1"} if planned else None)
 
+    def schedules(self) -> list[Json]:
+        """Schedules, by name."""
+        return list(self._get("/v1/schedules")["schedules"])
+
+    def run_schedule(self, name: str) -> list[str]:
+        """Starts a run of a schedule at once. Returns its id."""
+        return list(self.call("POST", f"/v1/schedules/{quote(name)}/run")["ids"])
+
     def reservations(self) -> list[Json]:
         """Reservations, the soonest first."""
         return list(self._get("/v1/reservations")["reservations"])

@@ -24,6 +24,7 @@ from windlass.server.feed import EventFeed
 from windlass.server.job_lines import Json, job_line
 from windlass.server.job_update import JobUpdate, updated_job
 from windlass.server.local_data_source import resolve_name
+from windlass.server.schedule_actions import ScheduleActions
 from windlass.server.service import Service
 from windlass.server.submission_request import SubmissionRequest, find_repeated, number_jobs
 
@@ -41,6 +42,7 @@ class LocalActions:
         feed: EventFeed,
         leave: Callable[[bool], None],
         dashboard: DashboardListener,
+        schedules: ScheduleActions,
     ) -> None:
         self._service = service
         self._controller = controller
@@ -48,11 +50,12 @@ class LocalActions:
         self._feed = feed
         self._leave = leave
         self._dashboard = dashboard
+        self._schedules = schedules
 
     # --- jobs --------------------------------------------------------------------------------------
 
     async def submit(self, request: SubmissionRequest) -> list[str]:
-        """Accepts jobs, all or none. Returns an id for each submission, one for an array."""
+        """Accepts jobs, all or none. Returns an id for each submission, one for an array, or the name of a schedule."""
         _check_writable(self._feed)
         if self._service.kind == "run" and not request.owner:
             raise ApiError(
@@ -60,6 +63,8 @@ class LocalActions:
                 f"no daemon would keep the job: only a `windlass run` (pid {os.getpid()}) controls this folder",
                 "start a daemon with: windlass up -d",
             )
+        if any(submission.schedule for submission in request.submissions):
+            return await self._create_schedules(request)
         if request.again and (
             known := find_repeated(request.key, self._controller.states.values(), self._backend.store)
         ):
@@ -73,6 +78,21 @@ class LocalActions:
         promises = [self._backend.inject(arrival, origin) for arrival in batch.jobs]
         await self._commit(promises, undo=[arrival.job_id for arrival in batch.jobs])
         return batch.ids
+
+    async def _create_schedules(self, request: SubmissionRequest) -> list[str]:
+        if self._service.kind == "run":
+            message = "a schedule needs a daemon, and a `windlass run` ends with its job"
+            raise ApiError(ErrorCode.NO_DAEMON, message, "start a daemon with: windlass up -d")
+        return await self._schedules.create(request)
+
+    async def schedules(self) -> list[Json]:
+        """All schedules, by name."""
+        return self._schedules.lines()
+
+    async def run_schedule(self, name: str) -> list[str]:
+        """Starts a run of a schedule at once. Returns its id."""
+        _check_writable(self._feed)
+        return await self._schedules.start_now(name)
 
     async def act(self, verb: str, name: str, body: Mapping[str, Any]) -> Json:
         """Cancels, suspends or resumes a job. `by`: the user's name; `now`: cancel without grace."""
@@ -92,13 +112,23 @@ class LocalActions:
         return {"jobs": [job_line(await self._service.lookup.state(state.id))]}
 
     async def act_on_all(self, verb: str, body: Mapping[str, Any]) -> Json:
-        """Cancels, suspends or resumes several `jobs`. Returns the changed jobs' lines and an error for each other."""
+        """Cancels, suspends or resumes several `jobs`, which may be schedules.
+
+        Returns the lines of the changed jobs and schedules, and an error for each other.
+        """
         names = body.get("jobs")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ApiError(ErrorCode.BAD_REQUEST, "jobs must be a list of names or ids")
-        allowed, refused = await self._find_allowed(verb, names)
+        allowed, refused = await self._find_allowed(verb, [name for name in names if not self._schedules.has(name)])
+        schedules = []
+        for name in filter(self._schedules.has, names):
+            try:
+                schedules.append(await self._schedules.act(verb, name))
+            except ApiError as error:
+                refused.append(error)
         lines = await self._apply(verb, allowed, body) if allowed else []
-        return {"jobs": lines, "errors": [error.as_json()["error"] for error in refused]}
+        errors = [error.as_json()["error"] for error in refused]
+        return {"jobs": lines, "schedules": schedules, "errors": errors}
 
     async def _find_allowed(self, verb: str, names: Iterable[str]) -> tuple[list[str], list[ApiError]]:
         """Ids of the jobs whose state allows the action, and an error for each name without such a job."""

@@ -30,6 +30,8 @@ from windlass.server.feed import EventFeed
 from windlass.server.garbage_collection import collect_rarely
 from windlass.server.local_actions import LocalActions
 from windlass.server.local_data_source import LocalDataSource
+from windlass.server.schedule_actions import ScheduleActions
+from windlass.server.schedule_runner import ScheduleRunner
 from windlass.server.service import Service
 from windlass.server.telemetry_export.settings import read_export_settings
 from windlass.server.telemetry_records.recorder import STORE_NAME, RecordedSource, record_telemetry
@@ -72,8 +74,10 @@ class LocalServer:
         self.service = Service(self.controller, source, self.feed, kind, self._telemetry)
         self._diagnosis = FailureDiagnosis(self._diagnose, self.backend.inject)
         self._dashboard = DashboardListener(self.service, self.controller, self.feed, self.backend.paths)
+        self._schedules = ScheduleRunner(self.controller, self.backend, say)
+        schedules = ScheduleActions(self.controller, self.backend, self._schedules)
         self.actions = LocalActions(
-            self.service, self.controller, self.backend, self.feed, self._hand_over, self._dashboard
+            self.service, self.controller, self.backend, self.feed, self._hand_over, self._dashboard, schedules
         )
 
     async def live(self, listener: socket.socket) -> None:
@@ -83,7 +87,7 @@ class LocalServer:
         collect_rarely()
         loop = asyncio.get_running_loop()
         controlling = loop.create_task(
-            run(self.controller, self.backend, [self.feed, self._diagnosis], on_trouble=self._trouble)
+            run(self.controller, self.backend, [self.feed, self._diagnosis, self._schedules], on_trouble=self._trouble)
         )
         self._diagnosis.add(self.controller.states.values())
         serving = loop.create_task(serve_api(listener, self.service, self.actions, at_once=self._kind == "up"))
@@ -91,6 +95,7 @@ class LocalServer:
         publish = exports.offer if exports is not None else _publish_nothing
         recorded = RecordedSource(self.controller, self.service.source, self.backend.cluster, publish)
         recording = loop.create_task(record_telemetry(recorded, self._telemetry, self._say))
+        starting = loop.create_task(self._schedules.run() if self._kind == "up" else asyncio.sleep(0))
         stopping = loop.create_task(self._stop.wait())
         await asyncio.wait([controlling, stopping], return_when=asyncio.FIRST_COMPLETED)
         # 1. accept no more actions
@@ -98,7 +103,7 @@ class LocalServer:
         await self._dashboard.close()
         try:
             # 2. end the API, then the controller between two turns
-            for task in (recording, serving, stopping, controlling):
+            for task in (starting, recording, serving, stopping, controlling):
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task

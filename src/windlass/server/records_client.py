@@ -9,14 +9,17 @@ from typing import Any, Self
 from windlass.backends.local.name_resolution import NameResolutionError, array_members, resolve
 from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.rank_activity import rank_activity
+from windlass.backends.local.schedule_records import read_schedules
 from windlass.backends.local.state_reader import StateReader, Task
 from windlass.backends.local.supervisor import proc
 from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase
+from windlass.jobs.kubernetes.labels import SCHEDULE
 from windlass.server import views
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.job_filter import parse_fields, parse_filter
 from windlass.server.job_lines import FIELDS, Json, PendingStatus, job_line
 from windlass.server.progress import summarize_progress
+from windlass.server.schedule_views import schedule_line
 from windlass.server.telemetry_records.recorder import STORE_NAME
 
 _DEFAULT_LIMIT = 1_000
@@ -58,6 +61,14 @@ class RecordsClient:
                 ranks = rank_activity(self._paths, state.job, self._records.tasks(state.id)) if seen else []
                 line["progress"] = summarize_progress(ranks)
         return lines
+
+    def schedules(self) -> list[Json]:
+        """Schedules, by name."""
+        living = self._records.alive()
+        return [
+            schedule_line(record, [state.id for state in living if state.job.labels.get(SCHEDULE) == record.name])
+            for record in read_schedules(self._records, self._paths.database)
+        ]
 
     def job(self, name: str) -> Json:
         """All details of a job, or the lines of an array's members."""

@@ -10,10 +10,13 @@ from windlass.core.model.job import Job, Role
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.jobs.description.submission import Submission
 from windlass.jobs.kept_environment import hidden_names, with_secrets_of
-from windlass.jobs.kubernetes.labels import RERUN_OF
+from windlass.jobs.kubernetes.labels import RERUN_OF, SCHEDULE, SCHEDULED_AT
 from windlass.jobs.secret_values import HIDDEN
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.submission_request import KEY_LABEL, SubmissionRequest
+
+_OF_ONE_RUN = (KEY_LABEL, SCHEDULE, SCHEDULED_AT)
+"""Labels that a second run does not get: those of its request, and of the schedule whose run the first was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,5 +72,5 @@ def _has_hidden(role: Role) -> bool:
 
 
 def _as_repeated(state: JobState) -> Job:
-    kept = {name: text for name, text in state.job.labels.items() if name != KEY_LABEL}
+    kept = {name: text for name, text in state.job.labels.items() if name not in _OF_ONE_RUN}
     return replace(state.job, after=(), array=None, labels={**kept, RERUN_OF: state.id})

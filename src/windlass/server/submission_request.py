@@ -14,6 +14,7 @@ from windlass.core.model.elastic_size import job_at_maximum
 from windlass.core.model.job import Dependency, Job, Role
 from windlass.core.model.status import JobState
 from windlass.jobs.description.submission import Submission, array_members
+from windlass.jobs.schedules.schedule import Schedule
 from windlass.jobs.syntax.array_indexes import MAX_ARRAY
 from windlass.jobs.syntax.names import JOB_NAME, is_name
 from windlass.server.errors import ApiError, ErrorCode
@@ -66,9 +67,12 @@ def _find_invalid(submission: Submission) -> str:
     job = submission.job
     if not is_name(JOB_NAME, job.name):
         return f"{job.name[:60]!a} is not a valid name of a job"
-    if wrong := next(
-        filter(None, [*map(_find_invalid_counts, job.roles), _find_invalid_indexes(submission.array)]), ""
-    ):
+    checks = [
+        *map(_find_invalid_counts, job.roles),
+        _find_invalid_indexes(submission.array),
+        _find_invalid_times(submission.schedule),
+    ]
+    if wrong := next(filter(None, checks), ""):
         return wrong
     ranks = job_at_maximum(job).world_size
     if ranks > _MAX_RANKS:
@@ -97,6 +101,22 @@ def _find_invalid_indexes(indexes: tuple[int, ...]) -> str:
     """An error in the indexes of an array, empty if there is none."""
     if len(indexes) > MAX_ARRAY or len(set(indexes)) < len(indexes) or not all(0 <= i <= _LAST_INDEX for i in indexes):
         return f"an array has at most {MAX_ARRAY} indexes, each once, from 0 to {_LAST_INDEX}"
+    return ""
+
+
+def _find_invalid_times(schedule: Schedule | None) -> str:
+    """An error in a schedule, empty if there is none."""
+    if schedule is None:
+        return ""
+    from windlass.jobs.schedules.cron_times import read_cron, read_time_zone  # noqa: PLC0415 - few jobs have a schedule
+
+    try:
+        read_cron(schedule.cron)
+        read_time_zone(schedule.time_zone)
+    except ValueError as error:
+        return f"schedule {error}"
+    if (schedule.starting_deadline or 0) < 0 or min(schedule.kept_succeeded, schedule.kept_failed) < 0:
+        return "schedule expects no negative numbers"
     return ""
 
 

@@ -103,9 +103,20 @@ def test_every_option_of_a_job_sets_its_field(windlass):
         "after": ("any:prep", "any:prep"),
     }
     other_ways = {"gpu_share": ("0.5", "gpu_share: 0.5"), "mig": ("3g.20gb", "mig: 3g.20gb")}
-    assert set(given) | set(other_ways) == {field.name for field in fields(RunOptions)}
+    repeated = {
+        "cron": ("0 3 * * MON", "cron: 0 3 * * MON"),
+        "time_zone": ("Europe/Berlin", "time_zone: Europe/Berlin"),
+        "cron_policy": ("queue", "cron_policy: queue"),
+        "cron_deadline": ("10m", "cron_deadline: 10m"),
+        "cron_keep": ("7", "cron_keep: 7"),
+        "cron_keep_failed": ("5", "cron_keep_failed: 5"),
+    }
+    assert set(given) | set(other_ways) | set(repeated) == {field.name for field in fields(RunOptions)}
     for name, (value, message) in other_ways.items():
         assert message in windlass("render", flags_of(name)[-1], value, "--", "python", "train.py").out
+    words = [word for name, (value, _) in repeated.items() for word in (flags_of(name)[-1], value)]
+    shown = windlass("render", *words, "--", "python", "train.py").out
+    assert all(message in shown for _, message in repeated.values())
     given["env"] = ("SIZE=größe", "SIZE: größe")
     words = [word for name, (value, _) in given.items() for word in (flags_of(name)[-1].split("/")[0], value) if word]
     ran = windlass("render", *words, "--", "python", "träin.py")

@@ -16,6 +16,7 @@ from windlass.backends.inbox import Inbox, resolve
 from windlass.backends.local import reservation_notes
 from windlass.backends.local.nodes import LocalCluster, Machine, declare_cluster
 from windlass.backends.local.paths import prepare_folder
+from windlass.backends.local.schedule_records import ScheduleRecord, record_text
 from windlass.backends.local.state_store import Notes, SubmissionOrigin, open_store
 from windlass.backends.port import BackendError, BackendEvent, Changes, JobArrived, JobEvent, Recovery
 from windlass.controller.controller import Controller, run
@@ -31,6 +32,8 @@ from windlass.server.dashboard.listener import DashboardListener
 from windlass.server.feed import EventFeed
 from windlass.server.local_actions import LocalActions
 from windlass.server.local_data_source import LocalDataSource
+from windlass.server.schedule_actions import ScheduleActions
+from windlass.server.schedule_runner import ScheduleRunner
 from windlass.server.service import Service
 
 NOON = 1_700_000_000_000
@@ -52,7 +55,7 @@ class FakeBackend:
         self._inbox = Inbox()
         self._promises: list[asyncio.Future[None]] = []
         self._origins: dict[str, SubmissionOrigin] = {}
-        self._number = 1
+        self._number = self.store.last_number() + 1
 
     def now(self) -> int:
         return self.clock
@@ -103,6 +106,14 @@ class FakeBackend:
         self.reservations = reservations
         return self.inject(self.cluster.changed(reservations))
 
+    def set_schedule(self, name: str, record: ScheduleRecord | None) -> None:
+        if self.full:
+            raise BackendError(self.full)
+        self.store.note(Notes(schedules={name: None if record is None else record_text(record)}))
+
+    def forget_ended(self, job_ids: Sequence[str]) -> None:
+        self.store.commit(Changes(forgotten=tuple(job_ids)), Notes())
+
     def has_living_jobs(self) -> bool:
         return bool(self.store.alive())
 
@@ -143,14 +154,23 @@ class Daemon:
         self.backend = FakeBackend(state, cluster)
         self.feed = EventFeed()
         self.left: list[bool] = []
+        self.troubles: list[str] = []
         self.controller = Controller(self.backend.recover(), self.backend.finished)
         self.service = Service(self.controller, LocalDataSource(self.backend), self.feed, kind)
         self.dashboard = DashboardListener(self.service, self.controller, self.feed, self.backend.paths)
+        self.schedules = ScheduleRunner(self.controller, self.backend, self.troubles.append)
         self.actions = LocalActions(
-            self.service, self.controller, self.backend, self.feed, self.left.append, self.dashboard
+            self.service,
+            self.controller,
+            self.backend,
+            self.feed,
+            self.left.append,
+            self.dashboard,
+            ScheduleActions(self.controller, self.backend, self.schedules),
         )
         self._application = application(self.service, self.actions)
-        self._controlling = self.start(run(self.controller, self.backend, [self.feed], on_trouble=self.feed.complain))
+        observers = [self.feed, self.schedules]
+        self._controlling = self.start(run(self.controller, self.backend, observers, on_trouble=self.feed.complain))
 
     # --- requests ------------------------------------------------------------------------------------
 

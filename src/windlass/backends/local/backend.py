@@ -23,6 +23,7 @@ from windlass.backends.local.clock import SYSTEM, BootOffset, Clock, ClockSource
 from windlass.backends.local.launched_gangs import GangCommit, LaunchedGangs
 from windlass.backends.local.nodes import LocalCluster
 from windlass.backends.local.paths import StatePaths, prepare_folder, state_id, write_state_id
+from windlass.backends.local.schedule_records import ScheduleRecord, record_text
 from windlass.backends.local.sealed_text import checksum_of
 from windlass.backends.local.state_store import Notes, StateStore, SubmissionOrigin, open_store
 from windlass.backends.local.supervisor_start import SupervisorLink, start_supervisor
@@ -222,6 +223,15 @@ class LocalBackend:
         self.store.note(reservation_notes.reservation_note(reservations))
         self.reservations = reservations
         return self.inject(self.cluster.changed(reservations))
+
+    def set_schedule(self, name: str, record: ScheduleRecord | None) -> None:
+        """Stores a schedule, or deletes it; it is on disk when this returns. Raises BackendError."""
+        self.store.note(Notes(schedules={name: None if record is None else record_text(record)}))
+
+    def forget_ended(self, job_ids: Sequence[str]) -> None:
+        """Removes ended jobs, which the controller does not know any more, and their logs. Raises BackendError."""
+        self.store.commit(Changes(forgotten=tuple(job_ids)), Notes())
+        self._unwritten.removed += _remove_logs(self.paths, job_ids)
 
     def note_verdicts(self, verdicts: Mapping[str, Verdict]) -> None:
         """Stores, with the next commit, the reasons of waiting jobs, for `why` without a controller."""

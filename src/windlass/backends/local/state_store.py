@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -47,10 +48,14 @@ _NO_PLACEMENTS: _Placements = (None, None)
 
 
 class SubmissionOrigin(NamedTuple):
-    """The environment that a job's ranks inherit (None: the controller's), and the client that it must not outlive."""
+    """The environment that a job's ranks inherit (None: the controller's), and the client that it must not outlive.
+
+    `schedules`: texts of schedules by name, which are written together with the job.
+    """
 
     environment: Mapping[str, str] | None = None
     owner: str = ""
+    schedules: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -67,6 +72,8 @@ class Notes:
     verdicts: dict[str, tuple[int, Verdict]] = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)
     """Forgotten jobs whose logs were removed."""
+    schedules: dict[str, str | None] = field(default_factory=dict)
+    """Texts of schedules by name; None: the schedule is deleted."""
 
 
 class StateStore(StateReader):
@@ -145,7 +152,10 @@ class StateStore(StateReader):
         for job_id in changes.forgotten:
             self._forget(job_id)
         self._many("DELETE FROM outbox WHERE job_id = ?", [(job_id,) for job_id in notes.removed])
-        # 4. the folder's own facts
+        # 4. schedules
+        for name, text in notes.schedules.items():
+            self._put_schedule(name, text)
+        # 5. the folder's own facts
         self._many("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", notes.meta.items())
 
     def _put(self, state: JobState, origin: SubmissionOrigin | None, *, is_redescribed: bool) -> None:
@@ -172,6 +182,15 @@ class StateStore(StateReader):
             " created_at, spec, environment, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (*changing, *fixed, environment, origin.owner or None),
         )
+        for name, text in origin.schedules.items():
+            self._put_schedule(name, text)
+
+    def _put_schedule(self, name: str, text: str | None) -> None:
+        if text is None:
+            self._connection.execute("DELETE FROM schedules WHERE name = ?", (name,))
+            self._removed_environment = True
+        else:
+            self._connection.execute("INSERT OR REPLACE INTO schedules (name, record) VALUES (?, ?)", (name, text))
 
     def _put_placements(self, state: JobState) -> None:
         placements = (state.status.placement, state.status.resize_to)

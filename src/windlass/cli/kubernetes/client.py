@@ -20,7 +20,7 @@ from windlass.cli.kubernetes.object_creation import create_objects, job_ids
 from windlass.cli.kubernetes.operator_client import OperatorClient
 from windlass.cli.kubernetes.operator_queries import OperatorQueries
 from windlass.cli.kubernetes.reservations import reserve, unreserve
-from windlass.server.errors import ApiError
+from windlass.server.errors import ApiError, ErrorCode
 
 Json = dict[str, Any]
 
@@ -67,6 +67,15 @@ class ClusterClient(JobQueries, OperatorQueries):
             except ApiError as error:
                 errors.append(error.as_json()["error"])
         return {"jobs": done, "errors": errors}
+
+    def schedules(self) -> list[Json]:
+        """Returns none: the schedules of a cluster are its CronJobs."""
+        return []
+
+    def run_schedule(self, name: str) -> list[str]:
+        """Raises ApiError: the schedules of a cluster are its CronJobs."""
+        fix = f"start a CronJob with: kubectl create job --from=cronjob/{name}"
+        raise ApiError(ErrorCode.BAD_REQUEST, "the schedules of a cluster are its CronJobs", fix)
 
     def reserve(self, **request: Any) -> Json:
         """Reserves nodes by creating a Reservation, which needs the permission to create one."""

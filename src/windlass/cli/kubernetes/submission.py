@@ -12,7 +12,14 @@ from windlass.backends.kubernetes.gangs.repeated_object import without_server_fi
 from windlass.cli.config_file import config_path, configured
 from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
-from windlass.cli.job_submission import current_folder, image_command, read_submissions, split_job_file
+from windlass.cli.job_submission import (
+    ON_KUBERNETES,
+    current_folder,
+    image_command,
+    read_submissions,
+    refuse_schedules,
+    split_job_file,
+)
 from windlass.cli.kubernetes.job_names import resource_of
 from windlass.cli.kubernetes.training_jobs import build_training_jobs
 from windlass.cli.terminal.formatting import pluralize
@@ -88,7 +95,11 @@ def build_objects(request: SubmitRequest, finder: JobFinder) -> SubmitObjects:
 
 
 def objects_of_jobs(jobs: Sequence[Submission], code: CodeArchive | None, finder: JobFinder) -> SubmitObjects:
-    """Returns the objects of short-form jobs with images, and of their code. Raises InputError, ApiError."""
+    """Returns the objects of short-form jobs with images, and of their code.
+
+    Raises InputError, UsageError, ApiError.
+    """
+    refuse_schedules(jobs, "a TrainingJob", f"{ON_KUBERNETES} write a CronJob")
     made = build_training_jobs(jobs, finder.namespace, name_suffix, lambda name: [f.name for f in finder.get(name)])
     if code is None:
         return SubmitObjects(made.manifests, made.warnings, [])

@@ -22,6 +22,7 @@ from windlass.cli.job_submission import (
     current_folder,
     local_command,
     owner_process,
+    refuse_schedules,
     submission_context,
     with_network,
 )
@@ -89,6 +90,7 @@ def alloc(
         raise UsageError(SHIP_NEEDS_KUBERNETES)
     command = local_command(words or [os.environ.get("SHELL") or "/bin/sh"])
     made = from_options(described, HOLDER, cwd=current_folder(), user=current_user())
+    refuse_schedules([made], "windlass alloc")
     wanted = requested_cluster(local_nodes, local_gpus, cluster, policy)
     return hold_nodes(made, command, state_folder(state), wanted, Screen(no_color=no_color))
 

@@ -14,6 +14,7 @@ from windlass.cli.exit_codes import OF_ERROR, ExitCode
 from windlass.cli.target import ControllerClient, NamespaceOption, OnOption, StateOption, controller_client
 from windlass.server.errors import error_from_json
 
+_OF_SCHEDULES = {"cancel": "deleted", "suspend": "suspended", "resume": "resumed"}
 Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="Names or ids.", autocompletion=complete_job_names)]
 
 
@@ -24,17 +25,20 @@ def cancel(
     namespace: NamespaceOption = "",
     state: StateOption = None,
 ) -> int:
-    """Cancel jobs: SIGTERM, and SIGKILL after the grace period of the job."""
+    """Cancel jobs: SIGTERM, and SIGKILL after the grace period of the job. A schedule is deleted; its runs go on."""
     return _act_on_each("cancel", "is being cancelled", jobs, controller_client(on, namespace, state), now=now)
 
 
 def suspend(jobs: Jobs, on: OnOption = "", namespace: NamespaceOption = "", state: StateOption = None) -> int:
-    """Stop jobs and release their nodes; they stay suspended until `windlass resume`."""
+    """Stop jobs and release their nodes; they stay suspended until `windlass resume`.
+
+    A suspended schedule starts no runs; those that run go on.
+    """
     return _act_on_each("suspend", "is being suspended", jobs, controller_client(on, namespace, state))
 
 
 def resume(jobs: Jobs, on: OnOption = "", namespace: NamespaceOption = "", state: StateOption = None) -> int:
-    """Put suspended jobs back at the end of the queue."""
+    """Put suspended jobs back at the end of the queue. A schedule starts runs again, from its next time on."""
     return _act_on_each("resume", "is back in the queue", jobs, controller_client(on, namespace, state))
 
 
@@ -42,6 +46,8 @@ def _act_on_each(verb: str, effect: str, jobs: Sequence[str], daemon: Controller
     done = daemon.act_on_all(verb, jobs, by=current_user(), **how)
     for line in done["jobs"]:
         print(f"{line['id']} {effect}")
+    for line in done.get("schedules", ()):
+        print(f"schedule {line['name']} is {_OF_SCHEDULES[verb]}")
     errors = [error_from_json({"error": error}, 400) for error in done["errors"]]
     for error in errors:
         print(f"windlass: {error}", file=sys.stderr)

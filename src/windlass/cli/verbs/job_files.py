@@ -20,7 +20,7 @@ import typer
 from windlass.cli.completion import complete_explained_names
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.job_submission import read_submissions, with_launcher
+from windlass.cli.job_submission import read_submissions, refuse_schedules, with_launcher
 from windlass.cli.options import (
     CommandArgument,
     FileOption,
@@ -125,6 +125,7 @@ def _print_batch_script(submissions: Sequence[Submission]) -> int:
 
     if len(submissions) != 1:
         raise UsageError(f"a batch script is one job, and the file has {len(submissions)}\nname a file of one job")
+    refuse_schedules(submissions, "a batch script")
     script = render_script(submissions[0])
     for loss in script.losses:
         print(f"windlass: {loss}", file=sys.stderr)

@@ -11,6 +11,7 @@ import typer
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.option_values import parse_duration_option
+from windlass.cli.schedules import SCHEDULES
 from windlass.cli.target import (
     NamespaceOption,
     NoColorOption,
@@ -195,6 +196,7 @@ def queue(
     name: NameOption = "",
     user: UserOption = "",
     in_queue: Annotated[str, typer.Option("--queue", help="Only jobs of this queue.")] = "",
+    schedules: Annotated[bool, typer.Option("--schedules", help="List schedules (--cron) instead of jobs.")] = False,
     limit: LimitOption = 1_000,
     output: FormatOption = Format.TABLE,
     watch: WatchOption = False,
@@ -207,6 +209,9 @@ def queue(
     _check_states(phase)
     source = record_source(on, namespace, state)
     warn_if_offline(source)
+    if schedules:
+        watch_rows(SCHEDULES, source.schedules, output, again=watch, paint=uses_color(no_color=no_color))
+        return ExitCode.OK
     filters = {"all": every or "", "phase": phase, "name": name, "user": user, "queue": in_queue, "limit": limit}
     read = functools.partial(source.jobs, **filters)
     watch_rows(_QUEUE, read, output, again=watch, paint=uses_color(no_color=no_color), limit=limit)

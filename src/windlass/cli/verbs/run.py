@@ -15,6 +15,7 @@ from windlass.cli.job_submission import (
     check_program,
     for_this_machine,
     read_submissions,
+    refuse_schedules,
     submission_context,
 )
 from windlass.cli.options import (
@@ -83,6 +84,7 @@ def run(
     folder = state_folder(state)
     check_program(options, words or [], file)
     submissions = for_this_machine(read_submissions(options, words or [], file))
+    refuse_schedules(submissions, "windlass run")
     if detach:
         print(*find_daemon(folder).submit(submissions, **submission_context()), sep="\n")
         return ExitCode.OK

@@ -15,7 +15,7 @@ import typer
 
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.job_submission import read_submissions, with_network
+from windlass.cli.job_submission import read_submissions, refuse_schedules, with_network
 from windlass.cli.option_values import parse_duration_option
 from windlass.cli.options import (
     ClusterOption,
@@ -168,6 +168,7 @@ def _single_submission(submissions: list[Submission]) -> Submission:
     """Returns the only job. Raises UsageError for several jobs and for an array."""
     if len(submissions) != 1:
         raise UsageError(f"the file holds {len(submissions)} jobs: name a file with one job")
+    refuse_schedules(submissions, "windlass scaling")
     if submissions[0].array:
         raise UsageError(f"{submissions[0].job.name} is an array: remove --array, one member is measured")
     return submissions[0]

@@ -11,6 +11,7 @@ import typer
 from windlass.cli.completion import complete_job_names
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_messages import verdict_line, wait_verdict_lines
+from windlass.cli.schedules import find_schedule, schedule_lines
 from windlass.cli.target import (
     ControllerClient,
     NamespaceOption,
@@ -63,21 +64,29 @@ def status(
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
-    """Details of a job, every attempt with its cause; without a job, the state of the controller."""
+    """Details of a job, every attempt with its cause; without a job, the state of the controller.
+
+    Of a schedule: its next time, its runs, and the times that were missed or skipped.
+    """
     source = record_source(on, namespace, state)
     paint = uses_color(no_color=no_color)
 
     def display(facts: Json) -> None:
-        if print_structured(facts, output, facts.get("id", "")):
+        if print_structured(facts, output, facts.get("id") or facts.get("name", "")):
             return
         if not job:
             _print(_controller_lines(facts))
+        elif "cron" in facts:
+            _print(schedule_lines(facts))
         elif "members" in facts:
             show(_MEMBERS, facts["members"], output, paint=paint)
         else:
             _print(_job_lines(facts, wide=output is Format.WIDE))
 
     def read() -> Json:
+        if job and (schedule := find_schedule(source, job)):
+            warn_if_offline(source)
+            return schedule
         if job:
             details = source.job(job)
             if details.get("phase") not in ("Succeeded", "Failed"):

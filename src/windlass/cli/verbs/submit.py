@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_submission import (
@@ -22,7 +26,14 @@ from windlass.cli.options import (
     refuse_validate,
     takes_job_options,
 )
-from windlass.cli.target import NamespaceOption, OnOption, StateOption, resolve_context, state_folder
+from windlass.cli.target import (
+    NamespaceOption,
+    OnOption,
+    StateOption,
+    controller_client,
+    resolve_context,
+    state_folder,
+)
 from windlass.cli.terminal.output import Format, FormatOption, as_json, as_json_line, as_yaml
 from windlass.jobs.description.options import RunOptions
 from windlass.server.discovery import find_daemon
@@ -33,6 +44,9 @@ def submit(
     options: RunOptions,
     words: CommandArgument = None,
     file: FileOption = None,
+    schedule: Annotated[
+        str, typer.Option("--from", metavar="SCHEDULE", help="Start a run of this schedule at once.")
+    ] = "",
     output: FormatOption = Format.TABLE,
     ship: ShipOption = "",
     validate: ValidateOption = None,
@@ -41,7 +55,14 @@ def submit(
     namespace: NamespaceOption = "",
     state: StateOption = None,
 ) -> int:
-    """Submit a job, an array or a file of jobs, all or none, and print their ids. Needs a daemon or a cluster."""
+    """Submit a job, an array or a file of jobs, all or none, and print their ids. Needs a daemon or a cluster.
+
+    With --cron the job is a schedule, which is submitted again at each of its times; its name is printed.
+    """
+    if schedule:
+        _refuse_job(options, words, file)
+        _print_ids(controller_client(on, namespace, state).run_schedule(schedule), output)
+        return ExitCode.OK
     context = resolve_context(on, namespace)
     if context is not None:
         from windlass.cli.kubernetes.run import submit_to_cluster  # noqa: PLC0415
@@ -60,6 +81,12 @@ def submit(
     submissions = for_this_machine(read_submissions(options, words or [], file))
     _print_ids(find_daemon(state_folder(state)).submit(submissions, **submission_context()), output)
     return ExitCode.OK
+
+
+def _refuse_job(options: RunOptions, words: list[str] | None, file: str | None) -> None:
+    """Raises UsageError if a job is given beside the schedule whose job is started."""
+    if options != RunOptions() or words or file:
+        raise UsageError("--from starts the job of a schedule\nleave out the other options and the command")
 
 
 def _print_ids(ids: list[str], output: Format) -> None:

@@ -13,6 +13,7 @@ from windlass.jobs.description.agent_command import AGENT_SOURCES
 from windlass.jobs.description.mesh import MESH
 from windlass.jobs.description.network import NETWORK
 from windlass.jobs.description.placement_fields import ELASTIC, GPU_PARTS, MAX_REPLICAS, PLACING, REPLICA_PLACING
+from windlass.jobs.description.schedule_fields import SCHEDULE
 from windlass.jobs.syntax import value_types
 from windlass.jobs.syntax.durations import format_duration
 from windlass.jobs.syntax.field import Field, Shape, Table
@@ -394,6 +395,7 @@ JOB: Table = (
         nullable=True,
         foreign_names=("indexes", "completions"),
     ),
+    *SCHEDULE,
     Field(
         "after",
         "Jobs, by name or id, that must succeed first; any:NAME need only finish.",

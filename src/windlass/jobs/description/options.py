@@ -48,6 +48,12 @@ class RunOptions:
     grace: str | None = None
     restarts: int | None = None
     array: str | None = None
+    cron: str | None = None
+    time_zone: str | None = None
+    cron_policy: str | None = None
+    cron_deadline: str | None = None
+    cron_keep: int | None = None
+    cron_keep_failed: int | None = None
     workdir: str | None = None
     launcher: str | None = None
     agent: str | None = None

@@ -12,6 +12,7 @@ from windlass.core.model.job import Job, RestartPolicy, Role, TopologyRequest
 from windlass.core.model.resources import CPU, GPU, GPU_MILLI, MEMORY
 from windlass.jobs.description.fields import JOB, RESTART, ROLE
 from windlass.jobs.description.resolution import MIG, POLICY_NAMES
+from windlass.jobs.description.schedule_fields import schedule_values
 from windlass.jobs.description.submission import Submission
 from windlass.jobs.syntax.field import Field, Shape, Table
 from windlass.jobs.syntax.yaml_tree import UNPRINTABLE, plain_value
@@ -71,6 +72,7 @@ def as_fields(submission: Submission) -> dict[str, Any]:
         "grace": job.grace,
         "restart": _restart(job.restart),
         "array": (submission.array, submission.array_limit) if submission.array else None,
+        **schedule_values(submission.schedule),
         "after": job.after,
         "suspend": job.suspend,
         "labels": job.labels,

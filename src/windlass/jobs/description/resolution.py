@@ -14,6 +14,7 @@ from windlass.core.model.job import Job, Launcher, RestartPolicy, Role, Tolerati
 from windlass.core.model.resources import CPU, GPU, GPU_MILLI, MEMORY
 from windlass.jobs.description.agent_command import under_agent
 from windlass.jobs.description.mesh import mesh_mismatch
+from windlass.jobs.description.schedule_fields import check_schedule, read_schedule
 from windlass.jobs.description.submission import Submission
 from windlass.jobs.errors import FieldPath
 from windlass.jobs.syntax.command_line import is_standalone, launcher_of, procs_of, script_of, words_of
@@ -50,6 +51,7 @@ def check(values: Values) -> Iterator[tuple[FieldPath, str]]:
     yield from _check_commands(values)
     yield from _check_agent(values)
     yield from _check_meshes(values)
+    yield from check_schedule(values)
 
 
 def _check_sizes(values: Values) -> Iterator[tuple[FieldPath, str]]:
@@ -156,7 +158,7 @@ def resolve(values: Values, *, base: str, user: str, source: str) -> Submission:
         avoid=tuple(dict.fromkeys(values.get("avoid", ()))),
         **{name: values[name] for name in _AS_WRITTEN if name in values},
     )
-    return Submission(job, array, array_limit, source, "launcher" in values)
+    return Submission(job, array, array_limit, source, "launcher" in values, read_schedule(values))
 
 
 def _launcher(values: Values, words: Sequence[str]) -> Launcher:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from windlass.core.model.job import ArrayMember, Job
+from windlass.jobs.schedules.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Submission:
     """Origin of the job: a file, or the command line."""
     is_launcher_explicit: bool = field(default=False, compare=False)
     """Whether the user named a launcher; else a backend may choose a better one than plain."""
+    schedule: Schedule | None = None
+    """When the job is submitted again; None: it is submitted once."""
 
 
 def array_members(submission: Submission, array_id: str) -> list[tuple[str, Job]]:

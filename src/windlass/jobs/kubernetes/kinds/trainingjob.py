@@ -146,6 +146,8 @@ def _values(manifest: ManifestField, later: list[str]) -> dict[str, Any]:
         spec["name"].refuse("the object's own name is the job's; leave this one out")
     if values.get("array"):
         spec["array"].refuse("an array is many jobs; hand it in with windlass submit, which makes an object of each")
+    if values.get("cron"):
+        spec["cron"].refuse("a TrainingJob is one run; leave this out, and repeat it with a CronJob")
     if not values.get("workdir", "/").startswith("/"):
         spec["workdir"].refuse("expects a folder of the image, with a slash first")
     return values

@@ -39,6 +39,8 @@ def training_job_resource(submission: Submission) -> Manifest:
     """The TrainingJob of a job in an image. Raises InputError for an array."""
     if submission.array:
         raise input_error(submission.source, "an array is many jobs; render it without its array")
+    if submission.schedule:
+        raise input_error(submission.source, "a schedule is many jobs; render it without cron")
     return training_job(_in_the_image(submission.job), submission.job.name)
 
 

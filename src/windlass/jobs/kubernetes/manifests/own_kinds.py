@@ -10,6 +10,7 @@ from typing import NamedTuple
 from windlass.jobs.cluster.policy_fields import POLICY, RESERVATION
 from windlass.jobs.cluster.queues import QUEUE
 from windlass.jobs.description.fields import JOB
+from windlass.jobs.description.schedule_fields import NAMES as SCHEDULE_FIELDS
 from windlass.jobs.syntax.field import Field, Shape, Table
 from windlass.jobs.syntax.names import NODE_NAME
 from windlass.jobs.syntax.value_types import named
@@ -52,7 +53,7 @@ OWN_KINDS = (
         "TrainingJob",
         "trainingjobs",
         "A job of Windlass: one gang, restarted whole. Its spec is what a job file says.",
-        _without(JOB, "name", "array"),
+        _without(JOB, "name", "array", *SCHEDULE_FIELDS),
     ),
     OwnKind("Queue", "queues", "A queue: what its jobs may hold, and whose they are.", _without(QUEUE, "name")),
     OwnKind("SchedulingPolicy", "schedulingpolicies", "Scheduling policy.", (*POLICY, TOPOLOGY)),

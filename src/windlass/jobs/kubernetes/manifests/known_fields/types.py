@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass.jobs.description.fields import JOB
+from windlass.jobs.description.schedule_fields import NAMES as SCHEDULE_FIELDS
 from windlass.jobs.kubernetes.manifests.known_fields.job_kinds import JOB_TYPES
 from windlass.jobs.kubernetes.manifests.known_fields.workload_kinds import WORKLOAD_KINDS, WORKLOAD_TYPES
 from windlass.jobs.syntax.field import Field, Shape, Table
@@ -19,6 +20,7 @@ _FILE = Path(__file__).with_name("api_types.json")
 POD_TEMPLATE = "PodTemplateSpec"
 JOB_FILE = "job file"
 """The type of a document of a job file."""
+_JOB_SPEC = "TrainingJob spec"
 _OPERATORS = ("PyTorchJob", "TFJob", "JAXJob", "XGBoostJob", "PaddleJob", "MPIJob")
 _TRAINER = {"TrainJob": "TrainJob", "TrainingRuntime": "TrainingRuntime", "ClusterTrainingRuntime": "TrainingRuntime"}
 _BESIDE = ("ConfigMap", "Secret", "Service", "ServiceAccount", "PersistentVolumeClaim", "Pod")
@@ -65,9 +67,11 @@ def _of_kubernetes() -> dict[str, Any]:
 
 
 def _training_job() -> dict[str, FieldType]:
-    """Our own kind: its spec has the fields of a job file."""
-    whole = {"apiVersion": "", "kind": "", "metadata": "ObjectMeta", "spec": JOB_FILE, "status": ""}
-    return {"TrainingJob": FieldType(whole), **dict(_tables(JOB_FILE, JOB))}
+    """Our own kind: its spec has the fields of a job file, except those of a schedule."""
+    whole = {"apiVersion": "", "kind": "", "metadata": "ObjectMeta", "spec": _JOB_SPEC, "status": ""}
+    of_one_run = tuple(each for each in JOB if each.name not in SCHEDULE_FIELDS)
+    types = {**dict(_tables(JOB_FILE, JOB)), **dict(_tables(_JOB_SPEC, of_one_run))}
+    return {"TrainingJob": FieldType(whole), **types}
 
 
 def _tables(name: str, table: Table) -> Iterator[tuple[str, FieldType]]:

@@ -1,0 +1,60 @@
+"""Schedules as rows of a listing and as details."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from windlass.cli.target import RecordSource
+from windlass.cli.terminal.formatting import format_duration, format_time, join_lines, shorten
+from windlass.cli.terminal.output import Column, Listing
+
+Row = dict[str, Any]
+
+
+def _state(row: Row) -> str:
+    return "Suspended" if row["suspended"] else "Active" if row["active"] else "Scheduled"
+
+
+_COLOURS = {"Suspended": "magenta", "Active": "green", "Scheduled": "cyan"}
+
+SCHEDULES = Listing(
+    (
+        Column("SCHEDULE", lambda row: row["name"]),
+        Column("CRON", lambda row: row["cron"]),
+        Column("ZONE", lambda row: row["time_zone"]),
+        Column("POLICY", lambda row: row["policy"], wide=True),
+        Column("STATE", _state, style=lambda row: _COLOURS[_state(row)]),
+        Column("NEXT", lambda row: format_time(row["next"])),
+        Column("LAST", lambda row: format_time(row["last_run"])),
+        Column("MISSED", lambda row: str(row["missed"]), right=True),
+        Column("SKIPPED", lambda row: str(row["skipped"]), right=True),
+        Column("RUNS", lambda row: shorten(row["active"])),
+    ),
+    key="name",
+    empty="there is no schedule; make one with: windlass submit --cron",
+)
+
+
+def find_schedule(source: RecordSource, name: str) -> Row | None:
+    """The schedule of this name; None without one."""
+    return next((row for row in source.schedules() if row["name"] == name), None)
+
+
+def schedule_lines(row: Row) -> Iterator[str]:
+    """The state of a schedule, its limits and its history."""
+    yield f"{row['name']}: {_state(row)}, {row['cron']} ({row['time_zone']})"
+    if row["suspended"]:
+        yield f"  next run: none while it is suspended; windlass resume {row['name']}"
+    else:
+        yield f"  next run: {format_time(row['next'])}"
+    yield f"  while a run is active: {row['policy']}"
+    if row["starting_deadline"] is not None:
+        yield f"  starting deadline: {format_duration(row['starting_deadline'])}"
+    yield f"  kept: {row['kept_succeeded']} succeeded and {row['kept_failed']} failed runs"
+    yield f"  active: {shorten(row['active']) or 'no run'}"
+    if row["waiting"] is not None:
+        yield f"  waiting for the end of the active run: the run of {format_time(row['waiting'])}"
+    yield f"  missed {row['missed']}, skipped {row['skipped']}"
+    for each in row["notes"]:
+        yield f"  {format_time(each['at'])} {each['kind']}: {join_lines(each['message'])}"

@@ -1,0 +1,40 @@
+"""A schedule of a real daemon: the commands of the guide, a kill of the daemon, and the records without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from terminal import crash, daemon, facts, ok, start_daemon, until, windlass
+
+SMALL = ("--local-nodes", "1", "--local-gpus", "1")
+
+
+def test_a_schedule_is_made_shown_started_suspended_and_deleted(state: Path):
+    with daemon(state, *SMALL):
+        zone = ("--cron", "0 3 * * *", "--time-zone", "Europe/Berlin", "--cron-policy", "queue")
+        assert ok(state, "submit", "--name", "nightly", *zone, "--", "true") == "nightly\n"
+        assert "nightly" in ok(state, "queue", "--schedules")
+        assert ok(state, "submit", "--from", "nightly") == "nightly-1\n"
+        until(state, "it['phase'] == 'Succeeded'", "status", "nightly-1")
+        told = ok(state, "status", "nightly").splitlines()
+        assert told[0] == "nightly: Scheduled, 0 3 * * * (Europe/Berlin)"
+        assert "Started: nightly-1 was started by a user" in told[-1]
+        assert ok(state, "why", "nightly").splitlines() == told
+        assert ok(state, "suspend", "nightly") == "schedule nightly is suspended\n"
+        crash(state)
+        assert facts(state, "status", "nightly")["suspended"], "the records are read without a daemon"
+        start_daemon(state, *SMALL)
+        assert ok(state, "resume", "nightly") == "schedule nightly is resumed\n"
+        assert facts(state, "status", "nightly")["policy"] == "queue"
+        assert ok(state, "cancel", "nightly") == "schedule nightly is deleted\n"
+        assert facts(state, "queue", "--schedules") == []
+
+
+def test_mistakes_get_one_clear_error(state: Path):
+    wrong = windlass(state, "submit", "--cron", "0 3 * *", "--", "true")
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("windlass: --cron: expects five fields (minute hour day month weekday)")
+    lonely = windlass(state, "submit", "--time-zone", "UTC", "--", "true")
+    assert "time_zone is for a job with cron" in lonely.stderr
+    once = windlass(state, "run", "--cron", "@daily", "--", "true")
+    assert "submit it with windlass submit, or leave out cron" in once.stderr
