@@ -3,7 +3,7 @@
 A program is at `~/.cache/windlass/controlplane/<version>/<name>` (or under `$XDG_CACHE_HOME`), whole or not at all.
 `$KUBEBUILDER_ASSETS` names a folder that is looked into first, as the tools of kubebuilder do; for etcd,
 kube-apiserver and kubectl only. One process builds at a time; others that need the same program wait for it. The
-first build of all programs takes about six minutes on two cores.
+first build of the programs of a cluster takes about six minutes on two cores. helm and kustomize are not among them.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def wait_for_others(program: Program, place: Path, began: float) -> None:
 
 def build(program: Program, place: Path) -> None:
     """Builds beside the target path and renames the result. Raises BuildError."""
-    report(f"building {program.name} {program.version}: once on this machine; all programs take about six minutes")
+    report(f"building {program.name} {program.version}: once on this machine; all of a cluster take about six minutes")
     began = time.monotonic()
     place.parent.mkdir(parents=True, exist_ok=True)
     temporary = place.with_name(f"{place.name}.{os.getpid()}")
