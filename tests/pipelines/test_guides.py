@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pytest
 from guide_steps import run_guide
 from pipeline_programs import python_path
 from terminal import environment, windlass
@@ -22,6 +24,9 @@ def steps_of(name: str, tmp_path: Path, programs: Path) -> str:
     links.mkdir()
     for program in ("torchx", "kfp", "airflow"):
         (links / program).symlink_to(programs / program)
+    # The ranks of jobs have the Python of this project, which is next on the PATH.
+    (links / "python").write_text(f'#!/bin/sh\nPATH="${{PATH#*:}}" exec {programs}/python "$@"\n')
+    (links / "python").chmod(0o755)
     env = environment(state, PYTHONPATH=python_path(tmp_path / "metadata"), HOME=str(folder))
     try:
         return run_guide(ROOT / "docs/guides" / name, folder, env, links)
@@ -30,5 +35,13 @@ def steps_of(name: str, tmp_path: Path, programs: Path) -> str:
         strays.assert_none_left([state])
 
 
+@pytest.mark.timeout(900)
+def test_every_command_of_the_guide_to_pipelines_works(tmp_path, programs):
+    printed = steps_of("pipelines.md", tmp_path, programs)
+    assert "'accuracy': 0.9" in printed
+    assert re.search(r"accuracy 0\.[89]", printed)
+
+
+@pytest.mark.timeout(600)
 def test_every_command_of_the_guide_from_torchx_works(tmp_path, programs):
     assert steps_of("from-torchx.md", tmp_path, programs).count("test accuracy") == 3
