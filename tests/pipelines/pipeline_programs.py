@@ -18,8 +18,6 @@ ROOT = Path(__file__).parents[2]
 _LOCK = ROOT / "requirements-pipelines.lock"
 _CACHE = Path.home() / ".cache/windlass/pipelines"
 _UV = Path(sys.executable).with_name("uv")
-_KEPT = 3
-"""Environments of earlier locks that are kept."""
 
 
 def pipeline_environment() -> Path:

@@ -22,11 +22,10 @@ def steps_of(name: str, tmp_path: Path, programs: Path) -> str:
     (folder / "examples").symlink_to(ROOT / "examples")
     links = tmp_path / "bin"
     links.mkdir()
-    for program in ("torchx", "kfp", "airflow"):
-        (links / program).symlink_to(programs / program)
-    # The ranks of jobs have the Python of this project, which is next on the PATH.
-    (links / "python").write_text(f'#!/bin/sh\nPATH="${{PATH#*:}}" exec {programs}/python "$@"\n')
-    (links / "python").chmod(0o755)
+    for program in ("python", "torchx", "airflow"):
+        # The ranks of jobs have the Python of this project, which is next on the PATH.
+        (links / program).write_text(f'#!/bin/sh\nPATH="${{PATH#*:}}" exec {programs}/{program} "$@"\n')
+        (links / program).chmod(0o755)
     env = environment(state, PYTHONPATH=python_path(tmp_path / "metadata"), HOME=str(folder))
     try:
         return run_guide(ROOT / "docs/guides" / name, folder, env, links)
