@@ -54,7 +54,7 @@ class LocalNotebook:
             self._screen.say(f"{job_id} goes on; end it with: windlass cancel {job_id}")
             raise
         self._screen.say(f"{job_id} runs; end it with: windlass cancel {job_id}")
-        return NotebookPage(port, read_token(self._folder), self._folder.path / _REDIRECT)
+        return NotebookPage(port, read_token(self._folder.token), self._folder.path / _REDIRECT)
 
     def _running(self) -> str:
         """Returns the id of the job that runs or waits, "" without one. Raises UsageError if it is no notebook."""

@@ -67,9 +67,9 @@ def new_token(folder: NotebookFolder) -> str:
     return token
 
 
-def read_token(folder: NotebookFolder) -> str:
-    """Returns the token of a notebook. Raises OSError without one."""
-    return folder.token.read_text().strip()
+def read_token(file: Path) -> str:
+    """Returns the token in a file. Raises OSError without one."""
+    return file.read_text().strip()
 
 
 def write_address(folder: NotebookFolder, address: ServerAddress) -> None:

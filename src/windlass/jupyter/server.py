@@ -48,7 +48,14 @@ def _serve(folder: NotebookFolder, workspace: Path, options: argparse.Namespace)
     from windlass.jupyter.lab import Lab  # noqa: PLC0415 - loads JupyterLab, after its variables are set
 
     first = NAME if (workspace / NAME).is_file() else ""
-    lab = Lab(workspace, port, read_token(folder), idle_limit_s=options.idle, first_page=first, say=_say)
+    lab = Lab(
+        workspace,
+        port,
+        read_token(options.token or folder.token),
+        idle_limit_s=options.idle,
+        first_page=first,
+        say=_say,
+    )
     attempt = int(os.environ.get(wire.GENERATION, "1"))
     write_address(folder, ServerAddress(os.environ.get(wire.JOB_ID, ""), attempt, port))
     try:
@@ -86,6 +93,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="windlass.jupyter.server")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--workspace", type=Path)
+    parser.add_argument("--token", type=Path, help="file with the token; default: that of the folder")
     parser.add_argument("--idle", type=float, default=0.0, help="seconds; 0: never")
     parser.add_argument("--port", type=int, default=0, help="0: that of the last start, or any free one")
     return parser.parse_args()

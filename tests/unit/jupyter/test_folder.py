@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> NotebookFolder:
 
 def test_only_the_owner_may_read_the_token(folder: NotebookFolder):
     token = new_token(folder)
-    assert read_token(folder) == token != new_token(folder)
+    assert read_token(folder.token) == token != new_token(folder)
     assert (folder.path.stat().st_mode & 0o777, folder.token.stat().st_mode & 0o777) == (0o700, 0o600)
 
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import shlex
 import shutil
 import ssl
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from windlass.backends.kubernetes.client import access
 from windlass.cli.errors import UsageError
+from windlass.cli.kubernetes.port_forward import wait_for_port
 from windlass.jobs.kubernetes.operator_names import DASHBOARD_PORT
 from windlass.jobs.kubernetes.query_api import SERVICE
 from windlass.server.errors import ApiError, ErrorCode
 
-_FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+)")
+_FIX = (
+    "see: windlass operator check; forwarding needs create on pods/portforward, get on services, "
+    "and get and list on pods in its namespace"
+)
 _TIMEOUT_S = 30
 _BEARER = "Bearer "
 
@@ -39,7 +42,7 @@ def forward_dashboard(context: str, namespace: str, port: int, show: Callable[[s
     with subprocess.Popen([program, *command[1:]], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None  # noqa: S101 - it is a pipe
         try:
-            chosen = _wait_for_port(process.stdout)
+            chosen = wait_for_port(process.stdout, "kubectl does not forward a port to the operator", _FIX)
             show(_address(f"https://127.0.0.1:{chosen}", token))
             for _ in process.stdout:
                 pass  # a full pipe would stop kubectl
@@ -52,19 +55,6 @@ def forward_command(context: str, namespace: str, port: int) -> list[str]:
     chosen = ["--context", context] if context else []
     local = f"{port or ''}:{DASHBOARD_PORT}"
     return ["kubectl", *chosen, "port-forward", "-n", namespace, f"service/{SERVICE}", local]
-
-
-def _wait_for_port(lines: Iterable[str]) -> int:
-    """The port of this machine that kubectl forwards. Raises ApiError if it ends first; kubectl prints the reason."""
-    found = next((match for line in lines if (match := _FORWARDING.search(line))), None)
-    if found is None:
-        message = "kubectl does not forward a port to the operator"
-        fix = (
-            "see: windlass operator check; forwarding needs create on pods/portforward, get on services, "
-            "and get and list on pods in its namespace"
-        )
-        raise ApiError(ErrorCode.NO_DAEMON, message, fix)
-    return int(found[1])
 
 
 async def _find_token(context: str) -> str:

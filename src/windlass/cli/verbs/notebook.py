@@ -27,6 +27,9 @@ def notebook(
     idle: Annotated[
         str, typer.Option("--idle", metavar="DURATION", help="End after so long without activity; 0s: never.")
     ] = "1h",
+    claim: Annotated[
+        str, typer.Option("--claim", metavar="CLAIM", help="On Kubernetes: volume claim for the files.")
+    ] = "",
     browser: Annotated[bool, typer.Option("--open", help="Open the notebook in a browser.")] = False,
     on: OnOption = "",
     namespace: NamespaceOption = "",
@@ -39,20 +42,37 @@ def notebook(
     preempted unless --no-preemptible is given. Its workspace is saved at the end, also after --idle, and is restored
     by the next start under the same --name. For a notebook that runs, prints its address again.
 
-    On this machine it needs a daemon, and the files are in the state folder, or in --workdir.
+    On this machine it needs a daemon, and the files are in the state folder, or in --workdir. On Kubernetes its image
+    contains Windlass and JupyterLab, and a port is forwarded with kubectl until Ctrl-C.
     """
     refuse_gang_options(options)
     idle_ms = parse_duration_option("--idle", idle)
     described = replace(options, name=options.name or "notebook", grace=options.grace or _GRACE)
     context = resolve_context(on, namespace)
     if context is not None:
-        raise UsageError("a notebook starts on this machine only\nadd --on local")
+        return _in_pod(context, namespace, described, idle_ms, claim, browser=browser, no_color=no_color)
+    if claim:
+        raise UsageError("--claim is for Kubernetes\nadd --on kubernetes, or name a folder: --workdir DIR")
     from windlass.cli.notebook_job import LocalNotebook  # noqa: PLC0415 - help does not need it
 
     with contextlib.closing(Screen(no_color=no_color)) as screen:
         page = LocalNotebook(state_folder(state), described, idle_ms, screen).start()
         screen.flush()
         page.show(browser=browser)
+    return ExitCode.OK
+
+
+def _in_pod(
+    context: str, namespace: str, options: RunOptions, idle_ms: int, claim: str, *, browser: bool, no_color: bool
+) -> int:
+    """Opens a notebook of a cluster, and forwards a port to it until Ctrl-C."""
+    from windlass.cli.kubernetes.client import ClusterClient  # noqa: PLC0415 - loads a cluster's libraries
+    from windlass.cli.kubernetes.notebook_pod import PodNotebook, open_notebook  # noqa: PLC0415
+
+    wanted = PodNotebook(context, options, idle_ms, claim)
+    with contextlib.closing(Screen(no_color=no_color)) as screen:
+        cluster = ClusterClient.at(context, namespace)
+        open_notebook(cluster, wanted, screen, lambda page: page.show(browser=browser))
     return ExitCode.OK
 
 

@@ -1,0 +1,123 @@
+"""`windlass notebook` on a cluster: a job with one pod, a Secret with its token, and a forwarded port."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from windlass.backends.kubernetes.client.resources import SECRETS
+from windlass.cli import job_messages
+from windlass.cli.current_user import current_user
+from windlass.cli.errors import UsageError
+from windlass.cli.job_submission import current_folder
+from windlass.cli.kubernetes.client import ClusterClient
+from windlass.cli.kubernetes.notebook_objects import (
+    PORT,
+    in_pod,
+    kept_files,
+    secret_of,
+    server_command,
+    token_in,
+    token_secret,
+)
+from windlass.cli.kubernetes.pod_ranks import PodRank
+from windlass.cli.kubernetes.port_forward import wait_for_port
+from windlass.cli.kubernetes.submission import NO, objects_of_jobs, ship_code
+from windlass.cli.notebook_page import NotebookPage
+from windlass.cli.terminal.screen import Screen
+from windlass.jobs.description.options import RunOptions, from_options
+from windlass.server.errors import ApiError, ErrorCode
+
+_POLL_S = 0.5
+_ENDED = ("Succeeded", "Failed")
+_NO_KUBECTL = "the notebook of a pod is reached by kubectl, which is not installed\ninstall it, and try again"
+
+
+@dataclass(frozen=True, slots=True)
+class PodNotebook:
+    """The wanted notebook of a cluster. `context`: of the kubeconfig; `claim`: volume claim for its files, or ""."""
+
+    context: str
+    options: RunOptions
+    idle_ms: int
+    claim: str
+
+
+def open_notebook(
+    cluster: ClusterClient, wanted: PodNotebook, screen: Screen, show: Callable[[NotebookPage], None]
+) -> None:
+    """Starts the notebook, or finds the one that runs, and forwards a port. Raises ApiError, UsageError."""
+    program = shutil.which("kubectl")
+    if program is None:
+        raise UsageError(_NO_KUBECTL)
+    # 1. A notebook of this name that has not ended goes on; without one, a job is submitted.
+    job_id, token = _running(cluster, wanted) or _submit(cluster, wanted)
+    # 2. Wait for the pod.
+    pod = _await_pod(cluster, job_id, screen)
+    screen.say(f"{job_id} runs in {pod.name}: {kept_files(wanted.claim, wanted.idle_ms)}")
+    screen.say(f"Ctrl-C ends the forwarding, and the notebook goes on; end it with: windlass cancel {job_id}")
+    # 3. Forward a port to it.
+    context = ["--context", wanted.context] if wanted.context else []
+    command = [program, *context, "port-forward", "-n", pod.namespace, f"pod/{pod.name}", f":{PORT}"]
+    _forward(command, token, show)
+
+
+def _running(cluster: ClusterClient, wanted: PodNotebook) -> tuple[str, str] | None:
+    """Returns id and token of the notebook that waits or runs. Raises UsageError if another job has its name."""
+    for job in cluster.finder.find(wanted.options.name or ""):
+        if cluster.job(job.id)["phase"] in _ENDED:
+            continue
+        secret = secret_of(job.manifest)
+        if not secret:
+            raise UsageError(f"{job.id} is no notebook and has its name\nchoose another one: --name NAME")
+        found = cluster.session.run(cluster.session.connection.get(SECRETS, job.namespace, secret))
+        return job.id, token_in(found)
+    return None
+
+
+def _submit(cluster: ClusterClient, wanted: PodNotebook) -> tuple[str, str]:
+    """Creates the job and the Secret that its pod waits for; returns the job's id and the token."""
+    secret, token = f"windlass-notebook-{secrets.token_hex(5)}", secrets.token_urlsafe(32)
+    made = from_options(wanted.options, server_command(wanted.idle_ms), cwd=current_folder(), user=current_user())
+    (notebook,), code = ship_code([made], NO, Path(current_folder()))
+    objects = objects_of_jobs([in_pod(notebook, secret, wanted.claim)], code, cluster.finder)
+    (job_id,) = cluster.submit(objects.manifests)
+    (job,) = cluster.finder.get(job_id)
+    cluster.session.run(cluster.session.connection.create(SECRETS, token_secret(secret, job.manifest, token)))
+    return job_id, token
+
+
+def _await_pod(cluster: ClusterClient, job_id: str, screen: Screen) -> PodRank:
+    """Waits until the pod of a job runs. Raises ApiError if the job ends first."""
+    while True:
+        job = cluster.job(job_id)
+        if job["phase"] == "Running":
+            return cluster.running_pod(job_id, 0)
+        if job["phase"] in _ENDED:
+            lines = job_messages.end_lines(job, "")
+            raise ApiError(ErrorCode.WRONG_STATE, f"the notebook has ended: {lines[0]}", f"windlass logs {job_id}")
+        screen.state(job_messages.waiting_line(job))
+        time.sleep(_POLL_S)
+
+
+def _forward(command: list[str], token: str, show: Callable[[NotebookPage], None]) -> None:
+    """Forwards a port until kubectl ends. `show` gets the page."""
+    with (
+        tempfile.TemporaryDirectory(prefix="windlass-notebook-") as folder,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
+    ):
+        assert process.stdout is not None  # noqa: S101 - it is a pipe
+        try:
+            fix = "forwarding needs the verb create on pods/portforward in its namespace"
+            port = wait_for_port(process.stdout, "kubectl does not forward a port to the notebook", fix)
+            show(NotebookPage(port, token, Path(folder, "open.html")))
+            for _ in process.stdout:
+                pass  # a full pipe would stop kubectl
+        finally:
+            process.terminate()

@@ -1,0 +1,40 @@
+"""Objects of a notebook in a cluster."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from windlass.cli.kubernetes.notebook_objects import in_pod, kept_files, secret_of, server_command, token_in
+from windlass.jobs.description.options import RunOptions, from_options
+
+
+def pod(claim: str = ""):
+    notebook = from_options(RunOptions(name="lesson", image="i"), server_command(60_000), cwd="/", user="ada")
+    (role,) = in_pod(notebook, "windlass-notebook-1", claim).job.roles
+    return json.loads(role.pod)
+
+
+def test_the_files_are_in_a_claim_or_end_with_the_pod():
+    assert pod("work")["spec"]["volumes"][0] == {"name": "notebook", "persistentVolumeClaim": {"claimName": "work"}}
+    assert pod()["spec"]["volumes"][0] == {"name": "notebook", "emptyDir": {}}
+    assert kept_files("work", 60_000) == "it ends after 1m without activity, its files are in the claim work"
+    assert kept_files("", 0) == "it does not end by itself, its files end with the pod; --claim keeps them"
+
+
+def test_an_image_with_any_user_reads_the_token():
+    secret = pod()["spec"]["volumes"][1]["secret"]
+    assert secret == {"secretName": "windlass-notebook-1", "defaultMode": 0o444}
+
+
+def test_a_notebook_is_known_by_the_secret_of_its_pod():
+    assert secret_of({"spec": {"pod": pod()}}) == "windlass-notebook-1"
+    assert secret_of({"spec": {"pod": {"spec": {"volumes": [{"name": "data"}]}}}}) == ""
+    assert secret_of({}) == ""
+
+
+def test_a_secret_without_a_token_is_an_error():
+    assert token_in({"data": {"token": "YQ=="}}) == "a"
+    with pytest.raises(ValueError, match="the Secret has no field token"):
+        token_in({"data": {}})
