@@ -73,6 +73,8 @@ soak-kubernetes: .venv/.installed-dev
 		WINDLASS_CAMPAIGN_RESULTS=$(or $(RESULTS),soak-kubernetes.jsonl) \
 		$(BIN)/python -m pytest -q -s tests/kubernetes/campaigns/test_campaign.py
 	@WINDLASS_KUBEFLOW=all $(BIN)/python -m pytest -q tests/kubernetes/kubeflow_operators
+	@$(BIN)/python tools/control_plane.py build kueue jobset coscheduler controller-gen
+	@$(BIN)/python -m pytest -q tests/kubernetes/other_schedulers
 	@WINDLASS_NODE_SCHEDULES=$(or $(NODE_SCHEDULES),10) WINDLASS_FIRST_SEED=$(or $(FIRST),1) \
 		$(BIN)/python -m pytest -q -s tests/kubernetes/campaigns/test_real_nodes.py
 	@WINDLASS_STEADY_SECONDS=$(or $(STEADY),3600) $(BIN)/python -m pytest -q -s tests/kubernetes/campaigns/test_steady_use.py

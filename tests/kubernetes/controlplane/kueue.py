@@ -25,11 +25,10 @@ from .api import Api, ApiError
 from .build import cache_folder, missing, place_of
 from .cluster import ControlPlane
 from .processes import Server, free_port
-from .programs import JOBSET, KUEUE, MODULES, PROGRAMS
+from .programs import JOBSET, KUEUE, MODULES, PROGRAMS, SCHEDULER_PLUGINS
 from .toolchain import find_go
 
 CONTROLLERS = ("kueue", "jobset")
-SCHEDULER_PLUGINS = "sigs.k8s.io/scheduler-plugins"
 _WEBHOOKS = {
     KUEUE: ("jobs", "jobsets", "workloads", "clusterqueues", "resourceflavors"),
     JOBSET: ("jobsets",),
@@ -47,9 +46,9 @@ class KueueServer(Server):
     config: Path = Path()
 
 
-def lacking() -> str:
-    """Why tests of Kueue cannot run; "" if they can."""
-    names = missing(CONTROLLERS)
+def lacking(programs: Sequence[str] = CONTROLLERS) -> str:
+    """Why tests with these programs cannot run; "" if they can."""
+    names = missing(programs)
     return f"not built: {', '.join(names)} (tools/control_plane.py build {' '.join(names)})" if names else ""
 
 

@@ -13,6 +13,8 @@ KUBERNETES = "k8s.io/kubernetes"
 ETCD = "go.etcd.io/etcd/server/v3"
 CONTAINERD = "github.com/containerd/containerd/v2"
 KUEUE, JOBSET = "sigs.k8s.io/kueue", "sigs.k8s.io/jobset"
+SCHEDULER_PLUGINS = "sigs.k8s.io/scheduler-plugins"
+CONTROLLER_TOOLS = "sigs.k8s.io/controller-tools"
 HELM = "helm.sh/helm/v4"
 KUSTOMIZE = "sigs.k8s.io/kustomize/kustomize/v5"
 
@@ -47,6 +49,8 @@ PROGRAMS = {
         Program("helm", "helm", HELM, f"{HELM}/cmd/helm"),
         Program("kueue", "kueue", KUEUE, f"{KUEUE}/cmd/kueue"),
         Program("jobset", "kueue", JOBSET, JOBSET),
+        Program("coscheduler", "coscheduling", SCHEDULER_PLUGINS, f"{SCHEDULER_PLUGINS}/cmd/scheduler"),
+        Program("controller-gen", "volcano", CONTROLLER_TOOLS, f"{CONTROLLER_TOOLS}/cmd/controller-gen"),
     )
 }
 """In the order in which tests need them."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from controlplane import kueue
 from controlplane.api import Api
 from controlplane.cluster import ControlPlane
+from controlplane.coscheduler import coscheduler
 from controlplane.fake_kubelet import FakeKubelets
 from controlplane.fake_pod import End
 from controlplane.tidy import clear
+from controlplane.volcano import job_definition
 
 from windlass.jobs.description.job_file import loads
 from windlass.jobs.kubernetes.other_schedulers.other_scheduler import OtherScheduler
@@ -69,6 +73,16 @@ def running(pods: list[dict[str, Any]]) -> list[str]:
     return sorted(each["metadata"]["name"] for each in pods if each["status"].get("phase") == "Running")
 
 
+def considered(pods: list[dict[str, Any]], job: str) -> list[str]:
+    """Pods of a job on which a scheduler has decided."""
+    return [
+        each["metadata"]["name"]
+        for each in pods
+        if each["metadata"]["name"].startswith(job)
+        and any(one["type"] == "PodScheduled" for one in each["status"].get("conditions", ()))
+    ]
+
+
 def quota(workload: dict[str, Any]) -> dict[str, Any]:
     conditions = (workload.get("status") or {}).get("conditions") or ()
     return next((each for each in conditions if each["type"] == "QuotaReserved"), {})
@@ -121,28 +135,42 @@ def test_kube_scheduler_binds_a_gang_whole_or_not_at_all(plane: ControlPlane) ->
             await apply(api, OtherScheduler.NATIVE, f"name: fits\n{GANG}\nnodes: 3")
             await until(api, lambda pods: len(running(pods)) == 3)
             await apply(api, OtherScheduler.NATIVE, f"name: large\n{GANG}\nnodes: 2")
-            waiting = await until(
-                api,
-                lambda pods: (
-                    sum(
-                        any(one["type"] == "PodScheduled" for one in each["status"].get("conditions", ()))
-                        for each in pods
-                        if each["metadata"]["name"].startswith("large")
-                    )
-                    == 2
-                ),
-            )
+            waiting = await until(api, lambda pods: len(considered(pods, "large")) == 2)
             assert not any(each["spec"].get("nodeName") for each in waiting if "large" in each["metadata"]["name"])
 
     asyncio.run(scenario())
 
 
-def test_coscheduling_takes_the_pod_group_and_the_jobs(plane: ControlPlane) -> None:
+def test_coscheduling_binds_a_gang_whole_or_not_at_all(plane: ControlPlane) -> None:
+    if lacking := kueue.lacking(["coscheduler"]):
+        pytest.skip(lacking)
+
     async def scenario() -> None:
         async with cluster(plane) as (api, _):
-            await apply(api, OtherScheduler.COSCHEDULING, f"name: co\n{GANG}\nnodes: 2")
-            pods = await until(api, lambda pods: len(pods) == 2)
-            assert {each["spec"]["schedulerName"] for each in pods} == {"scheduler-plugins-scheduler"}
-            assert {each["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] for each in pods} == {"co"}
+            await apply(api, OtherScheduler.COSCHEDULING, f"name: fits\n{GANG}\nnodes: 3")
+            await until(api, lambda pods: len(running(pods)) == 3)
+            await apply(api, OtherScheduler.COSCHEDULING, f"name: large\n{GANG}\nnodes: 2")
+            waiting = await until(api, lambda pods: len(considered(pods, "large")) == 2)
+            assert not any(each["spec"].get("nodeName") for each in waiting if "large" in each["metadata"]["name"])
+
+    with coscheduler(plane):
+        asyncio.run(scenario())
+
+
+def test_volcano_takes_the_job(plane: ControlPlane, tmp_path: Path) -> None:
+    """Volcano itself is not in a Go module; the definition of its Jobs is made from its types."""
+    if lacking := kueue.lacking(["controller-gen"]):
+        pytest.skip(lacking)
+    definition = job_definition(tmp_path)
+
+    async def scenario() -> None:
+        async with plane.api() as api:
+            await kueue.install(api, [definition])
+            fields = f"name: vol\n{GANG}\nelastic: {{min: 1, max: 3}}\ntime: 1h\nttl: 1h\nrestart: {{user: 2}}"
+            [job] = render_manifests(loads(f"{fields}\n", base="/srv"), OtherScheduler.VOLCANO).objects
+            path = f"/apis/batch.volcano.sh/v1alpha1/{NAMESPACE}/jobs"
+            made = await api.post(path, job, fieldValidation="Strict")
+            assert made["spec"] == job["spec"]
+            await api.delete(path)
 
     asyncio.run(scenario())
