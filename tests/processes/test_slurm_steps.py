@@ -5,7 +5,9 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from terminal import start, windlass
+from terminal import daemon, start, windlass
+
+GUIDE = (Path(__file__).parents[2] / "docs/guides/from-slurm.md").read_text(encoding="utf-8")
 
 NUMBER = "echo task $SLURM_PROCID of $SLURM_NTASKS; exit $SLURM_PROCID"
 
@@ -18,6 +20,16 @@ def test_srun_labels_lines_with_the_numbers_of_tasks(state: Path):
 
 def test_srun_exits_with_the_highest_code_of_its_tasks(state: Path):
     assert windlass(state, "srun", "-Q", "-n", "2", "bash", "-c", "exit $((3 * SLURM_PROCID))").returncode == 3
+
+
+def test_the_rows_of_the_guide(state: Path):
+    with daemon(state, "--local-nodes", "2", "--local-gpus", "2"):
+        for slurm, rows in (("srun", "srun -N 2 -l COMMAND"), ("salloc", "salloc -N 2 [COMMAND]")):
+            assert f"| `{rows}` | `windlass {rows}` |" in GUIDE
+            words = rows.replace("[", "").replace("]", "").replace("COMMAND", "printenv SLURM_NNODES").split()
+            ran = windlass(state, *words)
+            assert ran.returncode == 0, ran.stderr
+            assert {line.rpartition(" ")[2] for line in ran.stdout.splitlines()} == {"2"}, slurm
 
 
 def test_srun_prints_lines_of_tasks_as_they_are(state: Path):

@@ -19,6 +19,8 @@ from windlass.jobs.syntax.text import Text
 SCRIPTS = yaml.safe_load((Path(__file__).parent / "public_scripts.yaml").read_text(encoding="utf-8"))
 DEFAULTS = ("--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpus-per-task=1", "--gres=gpu:0", "--export=")
 """Options that state a default of sbatch, or of a job."""
+MAX_COMMANDS = 160
+"""Characters of the commands of a script whose licence is unknown."""
 LOGS = ("--output", "--error")
 GUIDE = Path(__file__).parents[4] / "docs" / "guides" / "from-slurm.md"
 
@@ -42,6 +44,13 @@ def test_each_option_has_an_effect_or_is_named(script):
         has_reason = name in named or name in WITHOUT_EFFECT or written.startswith(DEFAULTS)
         if name and not has_reason:
             assert imported(script, without=name) != job, f"{written} has no effect and is not named"
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: f"{script['repository']}/{script['path']}")
+def test_each_script_names_its_licence_and_an_unknown_one_keeps_facts_alone(script):
+    assert script["license"] in {"Apache-2.0", "BSD-3-Clause", "MIT", "MIT-0", "unknown"}
+    if script["license"] == "unknown":
+        assert sum(map(len, script["body"])) <= MAX_COMMANDS
 
 
 def test_the_guide_states_how_many_are_imported_and_what_is_lost():
