@@ -114,7 +114,7 @@ def _forward(command: list[str], token: str, show: Callable[[NotebookPage], None
     ):
         assert process.stdout is not None  # noqa: S101 - it is a pipe
         try:
-            fix = "forwarding needs the verb create on pods/portforward in its namespace"
+            fix = "forwarding needs create on pods/portforward, and get on pods, in its namespace"
             port = wait_for_port(process.stdout, "kubectl does not forward a port to the notebook", fix)
             show(NotebookPage(port, token, Path(folder, "open.html")))
             for _ in process.stdout:
