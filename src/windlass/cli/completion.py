@@ -10,7 +10,7 @@ import typer
 
 from windlass.backends.errors import BackendError
 from windlass.cli.errors import UsageError
-from windlass.cli.target import controller_client, record_source, state_folder
+from windlass.cli.target import controller_client, job_source, state_folder
 from windlass.jobs.errors import InputError
 from windlass.server.errors import ApiError
 
@@ -20,7 +20,7 @@ _MAX_OFFERED = 200
 def complete_job_names(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Returns job ids with their states, latest first, from the target of the typed options; [] after any error."""
     try:
-        with contextlib.closing(record_source(*_typed_target(context))) as source:
+        with contextlib.closing(job_source(*_typed_target(context))) as source:
             jobs = source.jobs(all="1", limit=_MAX_OFFERED)
     except (ApiError, BackendError, UsageError, InputError, OSError):
         return []

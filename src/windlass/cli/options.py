@@ -74,6 +74,16 @@ def refuse_no_lint(option: str, *, no_lint: bool) -> None:
         raise UsageError(f"--no-lint is for Kubernetes manifests\nadd {option}")
 
 
+def refuse_for_slurm(ship: str, validate: Validate | None, *, no_lint: bool) -> None:
+    """Raises UsageError if options of Kubernetes are given for a job of Slurm."""
+    given = {"--ship": ship, "--validate": validate, "--no-lint": no_lint}
+    if options := [name for name, value in given.items() if value]:
+        raise UsageError(
+            f"{', '.join(options)}: for Kubernetes; on Slurm a job runs in its folder, which all nodes share\n"
+            "remove the option"
+        )
+
+
 def requested_cluster(nodes: int | None, gpus: int | None, cluster: Path | None, policy: str) -> ClusterOptions:
     """Returns the nodes and policy that a command line requests. Raises InputError for an unknown policy."""
     if policy:
@@ -84,12 +94,10 @@ def requested_cluster(nodes: int | None, gpus: int | None, cluster: Path | None,
 
 
 def refuse_local_cluster_options(nodes: int | None, gpus: int | None, cluster: Path | None, policy: str) -> None:
-    """Raises UsageError if nodes, queues or policy are given for a Kubernetes cluster, which defines its own."""
+    """Raises UsageError if nodes, queues or policy are given for a cluster, which defines its own."""
     given = {"--local-nodes": nodes, "--local-gpus": gpus, "--cluster": cluster, "--policy": policy or None}
     if options := [name for name, value in given.items() if value is not None]:
-        raise UsageError(
-            f"{', '.join(options)}: a Kubernetes cluster has its own\nremove the option, or add --on local"
-        )
+        raise UsageError(f"{', '.join(options)}: a cluster has its own\nremove the option, or add --on local")
 
 
 def takes_job_options(verb: Verb) -> Verb:

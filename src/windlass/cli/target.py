@@ -15,15 +15,17 @@ from windlass.server.errors import NO_DAEMON, START_DAEMON
 
 if TYPE_CHECKING:
     from windlass.cli.kubernetes.client import ClusterClient
+    from windlass.cli.slurm_cluster.client import SlurmClient
     from windlass.server.client import Client
     from windlass.server.records_client import RecordsClient
 
-LOCAL, KUBERNETES = "local", "kubernetes"
+_SLURM_VERBS = "run, submit, queue, status, why, logs, cancel, suspend, resume"
+LOCAL, KUBERNETES, SLURM = "local", "kubernetes", "slurm"
 
 
 def _complete_targets(incomplete: str) -> list[str]:
     """Returns completions of --on; errors of the kubeconfig are ignored."""
-    return [name for name in (LOCAL, KUBERNETES, *_kubeconfig_contexts()) if name.startswith(incomplete)]
+    return [name for name in (LOCAL, KUBERNETES, SLURM, *_kubeconfig_contexts()) if name.startswith(incomplete)]
 
 
 def _kubeconfig_contexts() -> list[str]:
@@ -53,8 +55,8 @@ OnOption: TypeAlias = Annotated[
     str,
     typer.Option(
         "--on",
-        metavar="local|kubernetes|CONTEXT",
-        help="This machine, the current cluster, or a context of the kubeconfig.",
+        metavar="local|kubernetes|slurm|CONTEXT",
+        help="This machine, the current cluster, the Slurm of this login node, or a context of the kubeconfig.",
         envvar="WINDLASS_ON",
         show_envvar=True,
         autocompletion=_complete_targets,
@@ -66,14 +68,28 @@ NamespaceOption: TypeAlias = Annotated[
 
 ControllerClient: TypeAlias = "Client | ClusterClient"
 RecordSource: TypeAlias = "Client | RecordsClient | ClusterClient"
+JobController: TypeAlias = "ControllerClient | SlurmClient"
+JobSource: TypeAlias = "RecordSource | SlurmClient"
+
+
+def is_slurm(on: str, namespace: str = "") -> bool:
+    """Whether the target is the Slurm of this login node. Raises UsageError if a namespace is given for it."""
+    if (on or configured().on) != SLURM:
+        return False
+    if namespace:
+        raise UsageError("Slurm has no namespaces\nremove -n, or select a cluster: --on kubernetes, or --on CONTEXT")
+    return True
 
 
 def resolve_context(on: str, namespace: str = "") -> str | None:
     """Returns the context of the target cluster, "" for the current context, None for this machine.
 
-    Raises UsageError if a namespace is given for this machine, and InputError for a bad config file.
+    Raises UsageError if a namespace is given for this machine, or for Slurm, which only the verbs know that call
+    `is_slurm` first, and InputError for a bad config file.
     """
     chosen = on or configured().on or LOCAL
+    if chosen == SLURM:
+        raise UsageError(f"this verb does not work on Slurm; these do: {_SLURM_VERBS}\nselect another target with --on")
     if chosen != LOCAL:
         return "" if chosen == KUBERNETES else chosen
     if namespace:
@@ -104,6 +120,22 @@ def record_source(on: str, namespace: str, state: Path | None) -> RecordSource:
     return open_state(state_folder(state))
 
 
+def job_controller(on: str, namespace: str, state: Path | None) -> JobController:
+    """Returns a client that acts on jobs: of a controller as `controller_client`, or of Slurm."""
+    return _slurm() if is_slurm(on, namespace) else controller_client(on, namespace, state)
+
+
+def job_source(on: str, namespace: str, state: Path | None) -> JobSource:
+    """Returns a client for queries about jobs: as `record_source`, or of Slurm."""
+    return _slurm() if is_slurm(on, namespace) else record_source(on, namespace, state)
+
+
+def _slurm() -> SlurmClient:
+    from windlass.cli.slurm_cluster.client import SlurmClient  # noqa: PLC0415 - rarely needed
+
+    return SlurmClient()
+
+
 def _cluster(context: str, namespace: str) -> ClusterClient:
     from windlass.cli.kubernetes.client import ClusterClient  # noqa: PLC0415 - loads a cluster's libraries
 
@@ -124,7 +156,7 @@ def uses_color(*, no_color: bool) -> bool:
     return sys.stdout.isatty() and not plain
 
 
-def warn_if_offline(source: RecordSource) -> None:
+def warn_if_offline(source: JobSource) -> None:
     """Prints on stderr how old the stored records are if they answer in place of a daemon."""
     if source.kind:
         return

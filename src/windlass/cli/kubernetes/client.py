@@ -13,13 +13,14 @@ from typing import Any
 from windlass.cli.config_file import configured
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.job_actions import JobAction, apply_action
-from windlass.cli.kubernetes.job_events import JobEvents, ReportedState
+from windlass.cli.kubernetes.job_events import JobEvents
 from windlass.cli.kubernetes.job_finder import JobFinder
 from windlass.cli.kubernetes.job_queries import JobQueries
 from windlass.cli.kubernetes.object_creation import create_objects, job_ids
 from windlass.cli.kubernetes.operator_client import OperatorClient
 from windlass.cli.kubernetes.operator_queries import OperatorQueries
 from windlass.cli.kubernetes.reservations import reserve, unreserve
+from windlass.cli.state_events import ReportedState
 from windlass.server.errors import ApiError, ErrorCode
 
 Json = dict[str, Any]

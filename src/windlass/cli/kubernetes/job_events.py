@@ -7,7 +7,6 @@ import contextlib
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from windlass.backends.kubernetes.client.object_cache import Change
@@ -16,6 +15,7 @@ from windlass.backends.kubernetes.client.resources import Resource
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.cli.kubernetes.operator_client import OperatorClient
+from windlass.cli.state_events import ReportedState, new_events, state_transition
 from windlass.core.lifecycle.events import Diagnosed
 from windlass.core.model.status import CANCELLED, TERMINAL, JobState, Phase
 from windlass.jobs.kubernetes.status.conditions import Conditions, conditions_of
@@ -26,22 +26,6 @@ from windlass.server.job_lines import job_line
 Json = dict[str, Any]
 _QUERY_INTERVAL_S = 1.0
 """Time between two queries to the operator about why a job waits."""
-_STARTED = (Phase.ADMITTED, Phase.RUNNING, Phase.SUCCEEDED, Phase.FAILED)
-
-
-@dataclass(slots=True)
-class ReportedState:
-    """The last state of a job for which events were emitted."""
-
-    phase: Phase = Phase.CREATED
-    generation: int = 0
-    ended: bool = False
-    verdict: tuple[object, object] = ("", 0)
-    """Reason and queue position of the last "verdict" event."""
-    diagnosed: int = 0
-    """The newest attempt whose verdict was emitted."""
-    wait_verdict: str = ""
-    """The last emitted verdict on what the job waits for."""
 
 
 class JobEvents:
@@ -156,22 +140,6 @@ class JobEvents:
             self._events.append({"type": "verdict", "job": line})
 
 
-def new_events(reported: ReportedState, state: JobState) -> Iterator[Json]:
-    """Yields the transitions from the reported to the current state, including intermediate ones that were missed."""
-    status = state.status
-    before = reported.phase
-    if status.generation > reported.generation and status.phase in _STARTED:
-        if reported.generation and before is not Phase.RESTARTING:
-            lost = status.last_failure.message if status.last_failure else status.message
-            yield _transition(state, before, Phase.RESTARTING, lost)
-        reported.generation = status.generation
-        yield _transition(state, Phase.QUEUED, Phase.ADMITTED, status.message)
-        before = Phase.ADMITTED
-    if status.phase is not before:
-        yield _transition(state, before, status.phase, status.message)
-    reported.phase = status.phase
-
-
 def new_diagnoses(reported: ReportedState, state: JobState, conditions: Conditions) -> Iterator[Json]:
     """Yields the verdict that the condition Diagnosed of a job shows, if it is a new one; an end has its own line."""
     message = next((str(each.get("message")) for each in conditions if each.get("type") == DIAGNOSED), "")
@@ -183,13 +151,7 @@ def new_diagnoses(reported: ReportedState, state: JobState, conditions: Conditio
     else:
         is_new, reported.wait_verdict = message != reported.wait_verdict, message
     if is_new:
-        yield {**_transition(state, status.phase, status.phase, message), "event": Diagnosed.__name__}
-
-
-def _transition(state: JobState, before: Phase, after: Phase, message: str) -> Json:
-    at = state.status.admitted_at if after is Phase.ADMITTED else None
-    change = {"before": before.value, "after": after.value, "message": message}
-    return {"type": "transition", "job_id": state.id, "at": at or int(time.time() * 1000), **change}
+        yield {**state_transition(state, status.phase, status.phase, message), "event": Diagnosed.__name__}
 
 
 def _as_cancelled(line: Json) -> Json:

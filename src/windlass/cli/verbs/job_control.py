@@ -11,7 +11,7 @@ import typer
 from windlass.cli.completion import complete_job_names
 from windlass.cli.current_user import current_user
 from windlass.cli.exit_codes import OF_ERROR, ExitCode
-from windlass.cli.target import ControllerClient, NamespaceOption, OnOption, StateOption, controller_client
+from windlass.cli.target import JobController, NamespaceOption, OnOption, StateOption, job_controller
 from windlass.server.errors import error_from_json
 
 _OF_SCHEDULES = {"cancel": "deleted", "suspend": "suspended", "resume": "resumed"}
@@ -26,7 +26,7 @@ def cancel(
     state: StateOption = None,
 ) -> int:
     """Cancel jobs: SIGTERM, and SIGKILL after the grace period of the job. A schedule is deleted; its runs go on."""
-    return _act_on_each("cancel", "is being cancelled", jobs, controller_client(on, namespace, state), now=now)
+    return _act_on_each("cancel", "is being cancelled", jobs, job_controller(on, namespace, state), now=now)
 
 
 def suspend(jobs: Jobs, on: OnOption = "", namespace: NamespaceOption = "", state: StateOption = None) -> int:
@@ -34,15 +34,15 @@ def suspend(jobs: Jobs, on: OnOption = "", namespace: NamespaceOption = "", stat
 
     A suspended schedule starts no runs; those that run go on.
     """
-    return _act_on_each("suspend", "is being suspended", jobs, controller_client(on, namespace, state))
+    return _act_on_each("suspend", "is being suspended", jobs, job_controller(on, namespace, state))
 
 
 def resume(jobs: Jobs, on: OnOption = "", namespace: NamespaceOption = "", state: StateOption = None) -> int:
     """Put suspended jobs back at the end of the queue. A schedule starts runs again, from its next time on."""
-    return _act_on_each("resume", "is back in the queue", jobs, controller_client(on, namespace, state))
+    return _act_on_each("resume", "is back in the queue", jobs, job_controller(on, namespace, state))
 
 
-def _act_on_each(verb: str, effect: str, jobs: Sequence[str], daemon: ControllerClient, **how: Any) -> int:
+def _act_on_each(verb: str, effect: str, jobs: Sequence[str], daemon: JobController, **how: Any) -> int:
     done = daemon.act_on_all(verb, jobs, by=current_user(), **how)
     for line in done["jobs"]:
         print(f"{line['id']} {effect}")

@@ -18,6 +18,7 @@ from windlass.cli.target import (
     OnOption,
     StateOption,
     controller_client,
+    job_source,
     record_source,
     uses_color,
     warn_if_offline,
@@ -207,7 +208,7 @@ def queue(
 ) -> int:
     """List jobs that wait or run: jobs that hold nodes first, then waiting jobs in queue order."""
     _check_states(phase)
-    source = record_source(on, namespace, state)
+    source = job_source(on, namespace, state)
     warn_if_offline(source)
     if schedules:
         watch_rows(SCHEDULES, source.schedules, output, again=watch, paint=uses_color(no_color=no_color))

@@ -21,7 +21,15 @@ from windlass.cli.job_end import JobEndWatch
 from windlass.cli.log_tail import LogTail
 from windlass.cli.option_values import parse_duration_option
 from windlass.cli.rank_placement import check_ranks, count_ranks, nodes_of_ranks
-from windlass.cli.target import NamespaceOption, NoColorOption, OnOption, StateOption, resolve_context, state_folder
+from windlass.cli.target import (
+    NamespaceOption,
+    NoColorOption,
+    OnOption,
+    StateOption,
+    is_slurm,
+    resolve_context,
+    state_folder,
+)
 from windlass.cli.terminal.screen import Screen
 from windlass.core.model.status import TERMINAL
 from windlass.jobs.syntax.array_indexes import parse_array
@@ -56,6 +64,16 @@ def logs(
     no_color: NoColorOption = False,
 ) -> int:
     """Print the output of the ranks of a job, of any attempt. -f waits for the first line."""
+    if is_slurm(on, namespace):
+        if stdout or stderr or since or attempt:
+            raise UsageError(
+                "the output of a job of Slurm is one file without times\n"
+                "remove --stdout, --stderr, --since and --attempt"
+            )
+        from windlass.cli.slurm_cluster.run import LineSelection, show_output  # noqa: PLC0415 - rarely needed
+
+        selected = LineSelection(_filter(grep), _ranks(rank), tail, follow, bare)
+        return show_output(job, selected, Screen(no_color=no_color))
     context = resolve_context(on, namespace)
     if context is not None:
         if stdout or stderr:

@@ -29,13 +29,22 @@ from windlass.cli.options import (
     PolicyOption,
     ShipOption,
     ValidateOption,
+    refuse_for_slurm,
     refuse_local_cluster_options,
     refuse_no_lint,
     refuse_validate,
     requested_cluster,
     takes_job_options,
 )
-from windlass.cli.target import NamespaceOption, NoColorOption, OnOption, StateOption, resolve_context, state_folder
+from windlass.cli.target import (
+    NamespaceOption,
+    NoColorOption,
+    OnOption,
+    StateOption,
+    is_slurm,
+    resolve_context,
+    state_folder,
+)
 from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.screen import Screen
 from windlass.jobs.description.options import RunOptions
@@ -69,6 +78,10 @@ def run(
     the job. On Kubernetes the job becomes a TrainingJob, and the current folder is sent along unless an image is named.
     Options go before --, the command after it: windlass run -N 2 -G 2 -- python train.py --lr 0.1
     """
+    if is_slurm(on, namespace):
+        refuse_for_slurm(ship, validate, no_lint=no_lint)
+        refuse_local_cluster_options(local_nodes, local_gpus, cluster, policy)
+        return _run_on_slurm(options, words or [], file, detach=detach, no_color=no_color)
     context = resolve_context(on, namespace)
     if context is not None:
         refuse_local_cluster_options(local_nodes, local_gpus, cluster, policy)
@@ -97,3 +110,13 @@ def run(
                 screen.say(ignored)
             follower.submit(submissions)
             return follower.follow(interrupts)
+
+
+def _run_on_slurm(options: RunOptions, words: list[str], file: str | None, *, detach: bool, no_color: bool) -> int:
+    from windlass.cli.slurm_cluster.run import read_for_slurm, run_on_slurm, submit_to_slurm  # noqa: PLC0415 - rarely needed
+
+    submissions = read_for_slurm(options, words, file)
+    if not detach:
+        return run_on_slurm(submissions, no_color=no_color)
+    print(*submit_to_slurm(submissions), sep="\n")
+    return ExitCode.OK

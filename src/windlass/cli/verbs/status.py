@@ -13,13 +13,14 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_messages import verdict_line, wait_verdict_lines
 from windlass.cli.schedules import find_schedule, schedule_lines
 from windlass.cli.target import (
+    SLURM,
     ControllerClient,
+    JobSource,
     NamespaceOption,
     NoColorOption,
     OnOption,
-    RecordSource,
     StateOption,
-    record_source,
+    job_source,
     uses_color,
     warn_if_offline,
 )
@@ -68,7 +69,7 @@ def status(
 
     Of a schedule: its next time, its runs, and the times that were missed or skipped.
     """
-    source = record_source(on, namespace, state)
+    source = job_source(on, namespace, state)
     paint = uses_color(no_color=no_color)
 
     def display(facts: Json) -> None:
@@ -99,7 +100,7 @@ def status(
     return ExitCode.OK
 
 
-def _controller_state(source: RecordSource) -> Json:
+def _controller_state(source: JobSource) -> Json:
     """Returns the state of the controller, or what the records tell without one."""
     if not source.kind:
         living = cast("RecordsClient", source).living()
@@ -107,7 +108,7 @@ def _controller_state(source: RecordSource) -> Json:
     return cast("ControllerClient", source).ping()
 
 
-def _warn_of_living_processes(source: RecordSource, job_id: str) -> None:
+def _warn_of_living_processes(source: JobSource, job_id: str) -> None:
     """Prints on stderr, in place of a daemon, whether a job that holds nodes still has processes."""
     living = {} if source.kind else cast("RecordsClient", source).living()
     if job_id in living:
@@ -156,6 +157,11 @@ def _controller_lines(facts: Json) -> Iterator[str]:
             yield f"and {pluralize(more, 'more job')} that held nodes; windlass queue lists them"
         if facts["waiting"]:
             yield f"recorded, not ended: {pluralize(facts['waiting'], 'other job')}"
+        return
+    if facts["kind"] == SLURM:
+        yield f"{facts['version']} schedules: {facts['holding']} jobs hold nodes, {facts['waiting']} wait"
+        if facts["note"]:
+            yield f"note: {facts['note']}"
         return
     controller = _CONTROLLERS[facts["kind"]]
     uptime = format_duration(facts["now"] - facts["since"])

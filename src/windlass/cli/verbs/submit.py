@@ -22,6 +22,7 @@ from windlass.cli.options import (
     NoLintOption,
     ShipOption,
     ValidateOption,
+    refuse_for_slurm,
     refuse_no_lint,
     refuse_validate,
     takes_job_options,
@@ -31,6 +32,7 @@ from windlass.cli.target import (
     OnOption,
     StateOption,
     controller_client,
+    is_slurm,
     resolve_context,
     state_folder,
 )
@@ -62,6 +64,12 @@ def submit(
     if schedule:
         _refuse_job(options, words, file)
         _print_ids(controller_client(on, namespace, state).run_schedule(schedule), output)
+        return ExitCode.OK
+    if is_slurm(on, namespace):
+        refuse_for_slurm(ship, validate, no_lint=no_lint)
+        from windlass.cli.slurm_cluster.run import read_for_slurm, submit_to_slurm  # noqa: PLC0415 - rarely needed
+
+        _print_ids(submit_to_slurm(read_for_slurm(options, words or [], file)), output)
         return ExitCode.OK
     context = resolve_context(on, namespace)
     if context is not None:

@@ -15,13 +15,13 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_messages import wait_verdict_lines
 from windlass.cli.schedules import find_schedule, schedule_lines
 from windlass.cli.target import (
+    JobSource,
     NamespaceOption,
     NoColorOption,
     OnOption,
-    RecordSource,
     StateOption,
-    controller_client,
-    record_source,
+    job_controller,
+    job_source,
     uses_color,
     warn_if_offline,
 )
@@ -94,7 +94,7 @@ def why(
     if what_if and not job:
         raise UsageError("--what-if is about one job; name it")
     paint = uses_color(no_color=no_color)
-    source: RecordSource = controller_client(on, namespace, state) if what_if else record_source(on, namespace, state)
+    source: JobSource = job_controller(on, namespace, state) if what_if else job_source(on, namespace, state)
     warn_if_offline(source)
     if not job:
         watch_rows(_ALL, lambda: source.explain_all()["jobs"], output, again=watch, paint=paint)

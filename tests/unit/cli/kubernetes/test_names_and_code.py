@@ -10,11 +10,12 @@ from windlass.cli.config_file import Config, configured
 from windlass.cli.errors import UsageError
 from windlass.cli.kubernetes import code_folder
 from windlass.cli.kubernetes.code_folder import pack_folder
-from windlass.cli.kubernetes.job_events import ReportedState, new_diagnoses, new_events
+from windlass.cli.kubernetes.job_events import new_diagnoses
 from windlass.cli.kubernetes.job_names import JobName, parse_job_name
 from windlass.cli.kubernetes.operator_client import query_path
 from windlass.cli.kubernetes.pod_exec import read_exit_code
 from windlass.cli.kubernetes.training_jobs import build_training_jobs
+from windlass.cli.state_events import ReportedState, new_events
 from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.job import Dependency, Job, Role
 from windlass.core.model.status import JobState, Phase, Status

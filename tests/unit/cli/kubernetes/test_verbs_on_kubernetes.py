@@ -497,4 +497,4 @@ def test_local_node_options_are_refused_for_a_cluster(cluster, windlass):
     ran = windlass("run", *ON, *IMAGE, "--local-nodes", "2", "--policy", "fifo", "--", "true")
 
     assert (ran.code, cluster.of_kind("TrainingJob")) == (2, [])
-    assert "--local-nodes, --policy: a Kubernetes cluster has its own" in ran.err
+    assert "--local-nodes, --policy: a cluster has its own" in ran.err

@@ -1,0 +1,51 @@
+"""Submits a job to Slurm: its batch script, and what only the command line of sbatch can say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from windlass.backends.slurm.commands import CommandRunner
+from windlass.backends.slurm.errors import SlurmError, SlurmFailure
+from windlass.core.model.job import Condition, Launcher
+from windlass.jobs.description.submission import Submission
+from windlass.jobs.slurm.rendered_script import render_script
+
+_NUMBER = re.compile(r"([0-9]{1,10})(?:;.*)?\s*")
+_SAID_HERE = "after:"
+"""Field that a script alone cannot say, and sbatch can."""
+LABELS = {"SLURM_LABELIO": "1"}
+"""srun writes the number of its task before each line of output."""
+
+
+def submit_job(run: CommandRunner, submission: Submission, key: str, number_of: Callable[[str], str]) -> str:
+    """Submits a job or an array and returns its number.
+
+    `key`: marks the job in its comment, so that a repeated submission finds it. `number_of`: the number of a job on
+    which this one depends. Raises SlurmError, and InputError for a job that no script can say.
+    """
+    job = submission.job
+    script = render_script(submission).text
+    words = ["sbatch", "--parsable", f"--comment={key}"]
+    if job.after:
+        words.append(f"--dependency={_dependencies(submission, number_of)}")
+    said = run(words, script, task_labels(submission))
+    found = _NUMBER.fullmatch(said.strip())
+    if found is None:
+        raise SlurmError(SlurmFailure.FAILED, "sbatch printed no number of a job", "look for the job with: squeue --me")
+    return found[1]
+
+
+def task_labels(submission: Submission) -> Mapping[str, str]:
+    """Variables by which lines of output carry their rank, where each task of srun is one."""
+    return LABELS if submission.job.launcher is Launcher.PLAIN else {}
+
+
+def losses_of(submission: Submission) -> list[str]:
+    """Fields of the job that have no effect on Slurm, with the reason."""
+    return [loss for loss in render_script(submission).losses if not loss.startswith(_SAID_HERE)]
+
+
+def _dependencies(submission: Submission, number_of: Callable[[str], str]) -> str:
+    kinds = {Condition.SUCCEEDED: "afterok", Condition.FINISHED: "afterany"}
+    return ",".join(f"{kinds[each.condition]}:{number_of(each.job_id)}" for each in submission.job.after)

@@ -1,0 +1,180 @@
+"""A client of Slurm with the calls and answers of `server.client.Client`, through Slurm's own commands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from windlass.backends.slurm.actions import cancel_job, hold_job, release_job
+from windlass.backends.slurm.cluster_nodes import read_nodes
+from windlass.backends.slurm.commands import CommandRunner, run_command
+from windlass.backends.slurm.job_records import SlurmJob
+from windlass.backends.slurm.job_states import job_state, phase_of
+from windlass.backends.slurm.pending_reasons import explain_wait
+from windlass.backends.slurm.queries import NO_ACCOUNTING, has_accounting, list_jobs
+from windlass.backends.slurm.submission import submit_job
+from windlass.cli.slurm_cluster.error_codes import api_errors
+from windlass.cli.slurm_cluster.job_events import SlurmEvents
+from windlass.cli.slurm_cluster.job_finder import find_jobs
+from windlass.cli.slurm_cluster.job_views import array_id, job_details, job_line, listing_order
+from windlass.cli.state_events import ReportedState
+from windlass.core.model.status import HOLDING, TERMINAL, Phase
+from windlass.jobs.description.submission import Submission
+from windlass.server.errors import ApiError, ErrorCode
+from windlass.server.job_filter import parse_filter
+
+Json = dict[str, Any]
+_DEFAULT_LIMIT = 1_000
+
+
+class SlurmClient:
+    """The Slurm of this login node. Every call raises ApiError."""
+
+    kind = "up"
+    """As of a daemon: jobs outlive the process that submits them."""
+    succeeded = False
+
+    def __init__(self, run: CommandRunner = run_command) -> None:
+        self._run = run
+        self._reported: dict[str, ReportedState] = {}
+
+    # --- queries -----------------------------------------------------------------------------------
+
+    def find(self, name: str) -> list[SlurmJob]:
+        """Returns the job, or the members of the array, of a number, an id or a name."""
+        with api_errors():
+            return find_jobs(self._run, list_jobs(self._run), name)
+
+    def jobs(self, **filters: Any) -> list[Json]:
+        """Returns jobs as lines of a listing; ended ones only as long as the controller knows them."""
+        wanted, limit = parse_filter(filters), int(filters.get("limit") or _DEFAULT_LIMIT)
+        with api_errors():
+            jobs = list_jobs(self._run)
+        chosen = [job for job in jobs if wanted.ended or phase_of(job) not in TERMINAL]
+        shown = [job for job in sorted(chosen, key=listing_order) if wanted.has(job_state(job))]
+        return [job_line(job, jobs) for job in shown[:limit]]
+
+    def job(self, name: str) -> Json:
+        """Returns the details of a job, or the lines of an array's members."""
+        found, jobs = self._read(name)
+        if len(found) > 1:
+            return {"id": array_id(found), "members": [job_line(each, jobs) for each in found]}
+        return job_details(found[0], jobs)
+
+    def explain(self, name: str, what_if: str = "") -> Json:
+        """Returns why a job waits, with counts of nodes."""
+        if what_if:
+            raise ApiError(
+                ErrorCode.BAD_REQUEST, "Slurm explains only the request as it is", "try a request: sbatch --test-only"
+            )
+        found, jobs = self._read(name)
+        job = min(found, key=lambda each: phase_of(each) is not Phase.QUEUED)
+        return self._explain(job, jobs)
+
+    def explain_all(self) -> Json:
+        """Returns all waiting jobs with their reasons."""
+        lines = self.jobs(phase=Phase.QUEUED.value)
+        return {"jobs": [line | {"would_start": None} for line in lines], "now": _now()}
+
+    def ping(self) -> Json:
+        """Returns the version of Slurm, its jobs by state, and whether it keeps ended ones."""
+        with api_errors():
+            version = self._run(["sinfo", "--version"]).strip()
+            phases = [phase_of(job) for job in list_jobs(self._run)]
+            note = "" if has_accounting(self._run) else NO_ACCOUNTING
+        holding, waiting = (sum(each in group for each in phases) for group in (HOLDING, {Phase.QUEUED}))
+        return {"kind": "slurm", "version": version, "holding": holding, "waiting": waiting, "note": note}
+
+    def check(self) -> None:
+        """Raises ApiError if the controller does not answer."""
+        with api_errors():
+            self._run(["sinfo", "--noheader", "--format=%R"])
+
+    def follow(self, names: str, after: int = 0) -> SlurmEvents:  # noqa: ARG002 - states are read, not events
+        """Streams the events of jobs (names separated by commas), beginning with their current state."""
+        return SlurmEvents(lambda: self._read_all(names.split(",")), self._reported)
+
+    def close(self) -> None:
+        """Does nothing: no connection is open between calls."""
+
+    # --- changes -----------------------------------------------------------------------------------
+
+    def submit(
+        self, submissions: Sequence[Submission], *, key: str = "", again: bool = False, **_facts: Any
+    ) -> list[str]:
+        """Submits jobs, all or none; returns their ids. `again`: those that the key marks are not submitted twice."""
+        numbers: dict[str, str] = {}
+        with api_errors():
+            known = {job.comment: job for job in list_jobs(self._run)} if again else {}
+            try:
+                for position, each in enumerate(submissions):
+                    mark = f"windlass-{key}-{position}"
+                    found = known.get(mark)
+                    number = str(found.array or found.number) if found else self._submit(each, mark, numbers)
+                    numbers[f"{each.job.name}-{number}"] = number
+            except BaseException:
+                for number in numbers.values():
+                    cancel_job(self._run, number)
+                raise
+        return list(numbers)
+
+    def act(self, verb: str, name: str, *, now: bool = False, **_how: Any) -> Json:
+        """Cancels, suspends or resumes a job or a whole array; Slurm alone sets the grace, `now` is refused."""
+        if now:
+            raise ApiError(
+                ErrorCode.BAD_REQUEST, "Slurm sends SIGKILL only after its KillWait (scontrol show config)", "omit --now"
+            )
+        found = self.find(name)
+        living = [job for job in found if phase_of(job) not in TERMINAL]
+        if not living:
+            raise ApiError(ErrorCode.WRONG_STATE, f"{name} has ended", "submit it again")
+        with api_errors():
+            for job in living:
+                if verb == "cancel":
+                    cancel_job(self._run, job.key)
+                else:
+                    {"suspend": hold_job, "resume": release_job}[verb](self._run, job)
+        return {"jobs": [{"id": job.id} for job in living]}
+
+    def act_on_all(self, verb: str, names: Sequence[str], **how: Any) -> Json:
+        """Acts on several jobs: returns the changed `jobs`, and `errors`."""
+        errors: list[Json] = []
+        done: list[Json] = []
+        for name in names:
+            try:
+                done += self.act(verb, name, **how)["jobs"]
+            except ApiError as error:
+                errors.append(error.as_json()["error"])
+        return {"jobs": done, "errors": errors}
+
+    # -----------------------------------------------------------------------------------------------
+
+    def _submit(self, submission: Submission, mark: str, numbers: dict[str, str]) -> str:
+        def number_of(name: str) -> str:
+            own = [number for job_id, number in numbers.items() if name in (job_id, job_id.rpartition("-")[0])]
+            if own:
+                return own[-1]
+            job = find_jobs(self._run, list_jobs(self._run), name)[0]
+            return str(job.array or job.number)
+
+        return submit_job(self._run, submission, mark, number_of)
+
+    def _read(self, name: str) -> tuple[list[SlurmJob], list[SlurmJob]]:
+        return self._read_all([name])
+
+    def _read_all(self, names: Sequence[str]) -> tuple[list[SlurmJob], list[SlurmJob]]:
+        with api_errors():
+            jobs = list_jobs(self._run)
+            return [job for name in names for job in find_jobs(self._run, jobs, name)], jobs
+
+    def _explain(self, job: SlurmJob, jobs: Sequence[SlurmJob]) -> Json:
+        answer: Json = {"job": job_line(job, jobs), "now": _now()}
+        if phase_of(job) is not Phase.QUEUED:
+            return answer
+        with api_errors():
+            return answer | {"explanation": explain_wait(job, jobs, read_nodes(self._run, job.partition))}
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,151 @@
+"""`--on slurm` on a real Slurm: submit, follow, list, explain, print the output of, hold and cancel jobs."""
+
+import json
+import sys
+
+import pytest
+
+from windlass.cli.entry import main
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(autouse=True)
+def target(slurm, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WINDLASS_ON", "slurm")
+
+
+@pytest.fixture
+def windlass(capsys):
+    """Runs a command line and returns its exit code and output."""
+
+    def windlass(*words: str) -> tuple[int, str]:
+        code = main([*words])
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    return windlass
+
+
+def submit(windlass, *words: str) -> str:
+    code, text = windlass("submit", *words)
+    assert code == 0, text
+    return text.strip()
+
+
+def test_run_follows_a_gang_of_two_nodes_to_its_end(windlass):
+    script = "import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])"
+    code, text = windlass("run", "-N", "2", "--procs", "2", "--name", "hello", "--", sys.executable, "-c", script)
+    assert code == 0, text
+    for rank in range(4):
+        assert f"[r{rank}" in text
+        assert f"rank {rank} of 4" in text
+    assert "succeeded" in text
+
+
+def test_run_exits_with_the_exit_code_of_the_job(windlass):
+    code, text = windlass("run", "--name", "fails", "--", "sh", "-c", "exit 3")
+    assert code == 3, text
+    assert "exit code 3" in text
+
+
+def test_a_restart_is_reported(windlass, tmp_path):
+    (tmp_path / "once.sh").write_text("test -e ran || { touch ran; exit 9; }\n")
+    code, text = windlass("run", "--name", "again", "--restarts", "1", "--", "sh", "once.sh")
+    assert code == 0, text
+    assert "2 attempts" in text
+
+
+def test_queue_status_and_why_of_a_waiting_job(windlass, slurm):
+    running = submit(windlass, "-N", "2", "-G", "2", "--procs", "1", "--time", "10m", "--name", "first", "sleep", "100")
+    slurm.wait_for_state(running.rpartition("-")[2], "RUNNING")
+    waiting = submit(windlass, "-N", "2", "-G", "2", "--procs", "1", "--time", "10m", "--name", "second", "sleep", "1")
+    slurm.wait_for(lambda: slurm.job(waiting.rpartition("-")[2])["Reason"] == "Resources")
+    _, listed = windlass("queue")
+    assert running in listed
+    assert "too few nodes are free" in listed
+    _, status = windlass("status", waiting)
+    assert f"{waiting} Queued, position 1" in status
+    assert "worker: 2×1 rank" in status
+    slurm.wait_for(lambda: "starts: ~" in windlass("why", waiting)[1])
+    _, why = windlass("why", waiting)
+    assert "0 gpu free, 2 needed" in why
+    assert f"{running}: 4 gpu (2 on n1, 2 on n2), by" in why
+    assert waiting in windlass("why")[1]
+    assert "1 jobs hold nodes, 1 wait" in windlass("status")[1]
+    assert "no accounting" in windlass("status")[1]
+
+
+def test_logs_of_one_rank_and_to_the_end(windlass):
+    job = submit(windlass, "-N", "2", "--name", "talks", "--", "sh", "-c", "echo I am $RANK; sleep 2; echo bye")
+    code, text = windlass("logs", "-f", "--rank", "1", "talks")
+    assert code == 0
+    assert text.splitlines() == ["[r1] I am 1", "[r1] bye"]
+    assert windlass("logs", "--bare", "--tail", "1", "--rank", "0", job)[1] == "bye\n"
+
+
+def test_members_of_an_array_and_a_dependency(windlass, slurm):
+    array = submit(windlass, "--array", "1,3", "--name", "grid", "--", "sh", "-c", "echo index $JOB_COMPLETION_INDEX")
+    after = submit(windlass, "--after", array, "--name", "last", "--", "true")
+    slurm.wait_for_state(after.rpartition("-")[2], "COMPLETED")
+    answer = json.loads(windlass("status", "-o", "json", array)[1])
+    assert [(each["id"], each["phase"]) for each in answer["members"]] == [
+        (f"{array}_1", "Succeeded"),
+        (f"{array}_3", "Succeeded"),
+    ]
+    assert "index 3" in windlass("logs", f"{array}_3")[1]
+
+
+def test_a_job_is_held_released_and_cancelled(windlass, slurm):
+    job = submit(windlass, "--name", "held", "--time", "10m", "--", "sleep", "100")
+    number = job.rpartition("-")[2]
+    slurm.wait_for_state(number, "RUNNING")
+    assert windlass("suspend", job) == (0, f"{job} is being suspended\n")
+    slurm.wait_for(lambda: "Suspended" in windlass("status", job)[1])
+    assert windlass("resume", job)[0] == 0
+    slurm.wait_for_state(number, "RUNNING")
+    assert windlass("cancel", job) == (0, f"{job} is being cancelled\n")
+    slurm.wait_for_state(number, "CANCELLED")
+    assert "Cancelled" in windlass("status", job)[1]
+    assert windlass("cancel", job)[0] == 5
+
+
+def test_an_impossible_job_is_refused_with_the_reason(windlass):
+    code, text = windlass("submit", "--mem", "900Gi", "--", "true")
+    assert code == 3
+    assert "Slurm refuses the job (Requested node configuration is not available)" in text
+
+
+def test_a_job_that_slurm_has_forgotten_names_the_missing_accounting(windlass):
+    code, text = windlass("status", "4711")
+    assert code == 4
+    assert "this Slurm has no accounting (sacct)" in text
+
+
+def test_without_the_commands_of_slurm(windlass, monkeypatch, tmp_path):
+    with monkeypatch.context() as context:
+        context.setenv("PATH", str(tmp_path))
+        code, text = windlass("queue")
+    assert code == 69
+    assert "squeue is not on PATH\nrun this on a login node" in text
+
+
+def test_without_a_controller(windlass, slurm, monkeypatch, tmp_path):
+    lines = [
+        "SlurmctldPort=9" if line.startswith("SlurmctldPort=") else line
+        for line in (slurm.folder / "slurm.conf").read_text().splitlines()
+    ]
+    (tmp_path / "slurm.conf").write_text("\n".join([*lines, "MessageTimeout=2", ""]))
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    for words in (["queue"], ["run", "--", "true"], ["submit", "--", "true"]):
+        code, text = windlass(*words)
+        assert code == 69, text
+        assert "the controller of Slurm does not answer" in text
+        assert "scontrol ping" in text
+
+
+def test_a_verb_that_slurm_lacks_names_those_that_work(windlass):
+    code, text = windlass("nodes")
+    assert code == 2
+    assert "this verb does not work on Slurm; these do: run, submit, queue" in text

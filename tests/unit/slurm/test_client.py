@@ -1,0 +1,94 @@
+"""The client of Slurm over commands whose output is given."""
+
+import json
+
+import pytest
+from test_job_records import OLD
+
+from windlass.backends.slurm.commands import error_of
+from windlass.backends.slurm.errors import SlurmFailure
+from windlass.cli.slurm_cluster.client import SlurmClient
+from windlass.server.errors import ApiError, ErrorCode
+
+
+def line_of(node, state="idle", cpus="0/8/0/8", used="gpu:0", reason="none"):
+    cells = ((node, 80), (state, 24), (cpus, 40), ("16000", 24), ("0", 24), ("gpu:4", 200), (used, 200), (reason, 120))
+    return "".join(text.ljust(width) for text, width in cells)
+
+
+class Commands:
+    """Commands of a Slurm: squeue prints `jobs`, the others what `outputs` has for them."""
+
+    def __init__(self, *jobs, **outputs):
+        self.jobs, self.outputs, self.calls = jobs, outputs, []
+
+    def __call__(self, words, text="", variables=None, /):  # noqa: ARG002 - the signature of a runner
+        self.calls.append(list(words))
+        if words[0] == "squeue":
+            return json.dumps({"errors": [], "jobs": self.jobs})
+        answer = self.outputs.get(words[0], "")
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+WAITING = OLD | {"job_id": 13, "job_state": "PENDING", "state_reason": "Resources", "nodes": "", "start_time": 5000}
+
+
+def test_why_counts_the_nodes_with_room_and_names_who_holds_the_others():
+    nodes = "\n".join(
+        [line_of("n1", used="gpu:a100:4(IDX:0-3)"), line_of("n2"), line_of("n3", "drained", reason="dimm")]
+    )
+    found = SlurmClient(Commands(OLD, WAITING, sinfo=nodes)).explain("13")["explanation"]
+    assert found["verdict"]["message"].endswith("1 of 3 nodes of partition main have room now, and it needs 2")
+    assert [(row["node"], row["fits"], row["cause"]) for row in found["nodes"]] == [
+        ("n1", 0, "0 gpu free, 2 needed"),
+        ("n2", 2, ""),
+        ("n3", 0, "drained: dimm"),
+    ]
+    assert [each["job_id"] for each in found["frees"]] == ["digits-12"]
+    assert found["expected"] == 5_000_000
+
+
+def test_jobs_are_found_by_number_id_and_name_of_the_living_one():
+    ended = OLD | {"job_id": 11, "job_state": "COMPLETED"}
+    client = SlurmClient(Commands(ended, OLD))
+    assert [client.job(name)["id"] for name in ("11", "digits-12", "digits")] == ["digits-11", "digits-12", "digits-12"]
+
+
+def test_a_name_of_several_living_jobs_is_ambiguous():
+    with pytest.raises(ApiError, match="several jobs have the name digits") as error:
+        SlurmClient(Commands(OLD, WAITING)).job("digits")
+    assert error.value.fix == "name one of them: digits-12, digits-13"
+
+
+def test_the_accounting_knows_jobs_that_the_controller_has_forgotten():
+    line = "9|ada|main|CANCELLED by 1000|0:15|100|110|120|2|n[1-2]|a|b"
+    details = SlurmClient(Commands(sacct=line)).job("9")
+    assert (details["id"], details["phase"], details["reason"]) == ("a-b-9", "Failed", "Cancelled")
+
+
+def test_without_accounting_the_error_says_so():
+    no_accounting = error_of("sacct", "Slurm accounting storage is disabled\n")
+    with pytest.raises(ApiError, match="this Slurm has no accounting") as error:
+        SlurmClient(Commands(sacct=no_accounting)).job("9")
+    assert error.value.code is ErrorCode.NO_SUCH_JOB
+
+
+@pytest.mark.parametrize(
+    ("stderr", "kind", "text"),
+    [
+        ("squeue: error\nslurm_load_jobs error: Unable to contact slurm controller (connect failure)", SlurmFailure.UNREACHABLE, "does not answer"),
+        ("squeue: fatal: Unable to process configuration file", SlurmFailure.UNREACHABLE, "no configuration of Slurm"),
+        ("slurm_load_jobs error: Invalid job id specified", SlurmFailure.NO_SUCH_JOB, "knows no such job"),
+        ("scancel: error: Kill job error on job id 1: Access/permission denied", SlurmFailure.NOT_ALLOWED, "does not allow"),
+        ("squeue: unrecognized option '--json'", SlurmFailure.FAILED, "prints no JSON"),
+        ("sbatch: error: Batch job submission failed: Invalid partition name specified", SlurmFailure.REFUSED, "(Invalid partition name specified)"),
+        ("\x1b[2Jodd", SlurmFailure.FAILED, "?[2Jodd"),
+        ("", SlurmFailure.FAILED, "it printed no reason"),
+    ],
+)  # fmt: skip
+def test_what_errors_of_commands_mean(stderr, kind, text):
+    error = error_of("squeue", stderr)
+    assert error.kind is kind
+    assert text in error.message
