@@ -35,7 +35,7 @@ class Commands:
 WAITING = OLD | {"job_id": 13, "job_state": "PENDING", "state_reason": "Resources", "nodes": "", "start_time": 5000}
 
 
-def test_why_counts_the_nodes_with_room_and_names_who_holds_the_others():
+def test_an_explanation_counts_nodes_with_room_and_names_the_holders_of_others():
     nodes = "\n".join(
         [line_of("n1", used="gpu:a100:4(IDX:0-3)"), line_of("n2"), line_of("n3", "drained", reason="dimm")]
     )
@@ -54,6 +54,22 @@ def test_jobs_are_found_by_number_id_and_name_of_the_living_one():
     ended = OLD | {"job_id": 11, "job_state": "COMPLETED"}
     client = SlurmClient(Commands(ended, OLD))
     assert [client.job(name)["id"] for name in ("11", "digits-12", "digits")] == ["digits-11", "digits-12", "digits-12"]
+
+
+def test_one_waiting_member_of_an_array_is_cancelled_alone():
+    array = WAITING | {"job_id": 7, "array_job_id": 7, "array_task_string": "4-9%2"}
+    commands = Commands(array)
+    assert SlurmClient(commands).act("cancel", "digits-7_5") == {"jobs": [{"id": "digits-7_5"}]}
+    assert commands.calls[-1] == ["scancel", "7_5"]
+    with pytest.raises(ApiError, match="no such job|no job"):
+        SlurmClient(commands).act("cancel", "digits-7_3")
+
+
+def test_an_array_is_cancelled_at_once():
+    running = OLD | {"job_id": 8, "array_job_id": 7, "array_task_id": 3}
+    commands = Commands(running, WAITING | {"job_id": 7, "array_job_id": 7, "array_task_string": "4-9%2"})
+    SlurmClient(commands).act("cancel", "digits-7")
+    assert [words for words in commands.calls if words[0] == "scancel"] == [["scancel", "7"]]
 
 
 def test_a_name_of_several_living_jobs_is_ambiguous():
@@ -78,17 +94,21 @@ def test_without_accounting_the_error_says_so():
 @pytest.mark.parametrize(
     ("stderr", "kind", "text"),
     [
-        ("squeue: error\nslurm_load_jobs error: Unable to contact slurm controller (connect failure)", SlurmFailure.UNREACHABLE, "does not answer"),
+        (
+            "squeue: error\nUnable to contact slurm controller (connect failure)",
+            SlurmFailure.UNREACHABLE,
+            "does not answer",
+        ),
         ("squeue: fatal: Unable to process configuration file", SlurmFailure.UNREACHABLE, "no configuration of Slurm"),
         ("slurm_load_jobs error: Invalid job id specified", SlurmFailure.NO_SUCH_JOB, "knows no such job"),
-        ("scancel: error: Kill job error on job id 1: Access/permission denied", SlurmFailure.NOT_ALLOWED, "does not allow"),
+        ("scancel: error: Access/permission denied", SlurmFailure.NOT_ALLOWED, "does not allow"),
         ("squeue: unrecognized option '--json'", SlurmFailure.FAILED, "prints no JSON"),
-        ("sbatch: error: Batch job submission failed: Invalid partition name specified", SlurmFailure.REFUSED, "(Invalid partition name specified)"),
+        ("Batch job submission failed: Invalid partition name", SlurmFailure.REFUSED, "(Invalid partition name)"),
         ("\x1b[2Jodd", SlurmFailure.FAILED, "?[2Jodd"),
         ("", SlurmFailure.FAILED, "it printed no reason"),
     ],
-)  # fmt: skip
-def test_what_errors_of_commands_mean(stderr, kind, text):
+)
+def test_errors_of_commands_have_a_meaning(stderr, kind, text):
     error = error_of("squeue", stderr)
     assert error.kind is kind
     assert text in error.message

@@ -122,19 +122,16 @@ class SlurmClient:
     def act(self, verb: str, name: str, *, now: bool = False, **_how: Any) -> Json:
         """Cancels, suspends or resumes a job or a whole array; Slurm alone sets the grace, `now` is refused."""
         if now:
-            raise ApiError(
-                ErrorCode.BAD_REQUEST, "Slurm sends SIGKILL only after its KillWait (scontrol show config)", "omit --now"
-            )
+            raise ApiError(ErrorCode.BAD_REQUEST, "Slurm sends SIGKILL only after its KillWait", "omit --now")
         found = self.find(name)
         living = [job for job in found if phase_of(job) not in TERMINAL]
         if not living:
             raise ApiError(ErrorCode.WRONG_STATE, f"{name} has ended", "submit it again")
         with api_errors():
-            for job in living:
-                if verb == "cancel":
-                    cancel_job(self._run, job.key)
-                else:
-                    {"suspend": hold_job, "resume": release_job}[verb](self._run, job)
+            if verb == "cancel":
+                cancel_job(self._run, living[0].key if len(found) == 1 else str(living[0].array))
+            for job in living if verb != "cancel" else ():
+                {"suspend": hold_job, "resume": release_job}[verb](self._run, job)
         return {"jobs": [{"id": job.id} for job in living]}
 
     def act_on_all(self, verb: str, names: Sequence[str], **how: Any) -> Json:

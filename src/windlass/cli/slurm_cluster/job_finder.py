@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from windlass.backends.slurm.commands import CommandRunner
 from windlass.backends.slurm.errors import SlurmError
@@ -11,6 +12,7 @@ from windlass.backends.slurm.job_records import SlurmJob
 from windlass.backends.slurm.job_states import phase_of
 from windlass.backends.slurm.queries import ended_jobs
 from windlass.core.model.status import TERMINAL
+from windlass.jobs.syntax.array_indexes import parse_array
 from windlass.server.errors import ApiError, ErrorCode
 
 _NUMBER = re.compile(r"(?:(.+)-)?([0-9]{1,10})(?:_([0-9]{1,10}))?")
@@ -48,7 +50,17 @@ def _by_number(jobs: Sequence[SlurmJob], name: str) -> list[SlurmJob]:
     same = [job for job in jobs if number in (job.array or job.number, job.number) and found[1] in (None, job.name)]
     if found[3] is None:
         return same
-    return [job for job in same if job.index == int(found[3])] or [job for job in same if job.waiting_indexes]
+    index = int(found[3])
+    waiting = [replace(job, index=index, waiting_indexes="") for job in same if _has_waiting(job, index)]
+    return [job for job in same if job.index == index] or waiting
+
+
+def _has_waiting(job: SlurmJob, index: int) -> bool:
+    """Whether a member is among the waiting ones of an array; assumed of a list that Slurm has cut off."""
+    try:
+        return index in parse_array(job.waiting_indexes)[0]
+    except ValueError:
+        return bool(job.waiting_indexes)
 
 
 def _by_name(jobs: Sequence[SlurmJob], name: str) -> list[SlurmJob]:
