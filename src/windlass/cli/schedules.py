@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from windlass.cli.target import RecordSource
+from windlass.cli.target import JobSource
 from windlass.cli.terminal.formatting import format_duration, format_time, join_lines, shorten
 from windlass.cli.terminal.output import Column, Listing
 
@@ -36,7 +36,7 @@ SCHEDULES = Listing(
 )
 
 
-def find_schedule(source: RecordSource, name: str) -> Row | None:
+def find_schedule(source: JobSource, name: str) -> Row | None:
     """The schedule of this name; None without one."""
     return next((row for row in source.schedules() if row["name"] == name), None)
 

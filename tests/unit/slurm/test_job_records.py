@@ -8,7 +8,7 @@ from windlass.backends.slurm.errors import SlurmError, SlurmFailure
 from windlass.backends.slurm.job_records import parse_jobs
 from windlass.backends.slurm.job_states import job_state
 from windlass.core.model.status import CANCELLED, Phase
-from windlass.server.views import exit_code
+from windlass.server.job_lines import exit_code
 
 OLD = {
     "job_id": 12,

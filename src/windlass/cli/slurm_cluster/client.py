@@ -86,6 +86,10 @@ class SlurmClient:
         holding, waiting = (sum(each in group for each in phases) for group in (HOLDING, {Phase.QUEUED}))
         return {"kind": "slurm", "version": version, "holding": holding, "waiting": waiting, "note": note}
 
+    def schedules(self) -> list[Json]:
+        """Returns none: Slurm runs jobs at times by scrontab."""
+        return []
+
     def check(self) -> None:
         """Raises ApiError if the controller does not answer."""
         with api_errors():

@@ -11,14 +11,14 @@ from windlass.backends.slurm.job_records import SlurmJob
 from windlass.backends.slurm.job_states import job_state, node_names, phase_of
 from windlass.backends.slurm.pending_reasons import expected_start, queue_position, reason_message
 from windlass.core.model.status import TERMINAL, JobState, Phase
-from windlass.server import views
+from windlass.server import job_lines, views
 
 Json = dict[str, Any]
 
 
 def job_line(job: SlurmJob, jobs: Sequence[SlurmJob]) -> Json:
     """Returns a job as one line of a listing; a waiting one with Slurm's reason and expected start."""
-    line = views.job_line(job_state(job))
+    line = job_lines.job_line(job_state(job))
     if phase_of(job) not in (Phase.QUEUED, Phase.SUSPENDED):
         return line
     expected = expected_start(job)
@@ -34,7 +34,7 @@ def job_line(job: SlurmJob, jobs: Sequence[SlurmJob]) -> Json:
 def job_details(job: SlurmJob, jobs: Sequence[SlurmJob]) -> Json:
     """Returns all details of a job."""
     state = job_state(job)
-    details = views.job_details(state, views.NOT_PENDING, _tasks(job, state), _transitions(state))
+    details = views.job_details(state, job_lines.NOT_PENDING, _tasks(job, state), _transitions(state))
     return details | job_line(job, jobs)
 
 
