@@ -134,6 +134,10 @@ def test_a_what_if_is_answered_by_the_scheduler(visit: Callable[..., Visit]):
     page.get_by_label("Replicas", exact=True).fill("9")
     answer.get_by_text("could never run here").wait_for()
     assert signed_in.trouble.pop().endswith("422 (Unprocessable Entity)")  # the browser's note of the refusal
+    page.get_by_label("Replicas", exact=True).fill("")
+    page.get_by_label("Time limit", exact=True).fill("abc")
+    answer.get_by_text("Time limit expects a duration").wait_for()
+    signed_in.trouble.clear()
 
 
 def test_the_queue_explains_a_job_and_answers_a_suggestion(visit: Callable[..., Visit]):
@@ -405,7 +409,8 @@ def test_a_changed_priority_is_a_line_of_the_life(visit: Callable[..., Visit], d
     page.get_by_role("button", name="Priority").click()
     page.get_by_role("spinbutton", name="Priority").fill("-3")
     page.get_by_role("dialog").get_by_role("button", name="Change").click()
-    page.locator("#life").get_by_text("priority 0 → -3").wait_for()
+    line = page.locator("#life .line", has_text="priority 0 → -3")
+    assert line.locator("b").inner_text() == "Changed"
     ok(daemon, "cancel", name)
 
 

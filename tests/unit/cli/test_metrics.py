@@ -28,6 +28,8 @@ def test_a_plot_has_an_axis_of_values_and_one_of_times(capsys):
     assert (lines[1].split("│")[0].strip(), lines[-3].split("│")[0].strip()) == ("59", "0")
     assert lines[-2].strip() == "└" + "─" * 60
     assert len(lines[-1].split()) == 4  # two dates and two times
+    short = printed(capsys, series("s", [1.0, 2.0, 3.0]), MetricsFormat.PLOT).splitlines()
+    assert len(short[-1].split()) == 4
 
 
 def test_a_gpu_of_a_node_has_a_series_of_its_own_where_it_is_chosen():

@@ -66,7 +66,8 @@ export class WhatIf {
       const when = starts({ eta: verdict?.eta ?? expected, certainty: verdict?.eta ? verdict.certainty : "expected" }, found.now);
       this.answer.textContent = verdict ? `It would wait: ${verdict.message}.${when ? ` It would start ${when}.` : ""}` : "It would start now.";
     } catch (error) {
-      this.answer.textContent = error.message;
+      const fields = FIELDS.filter(([name]) => this.inputs.get(name).value.trim()).map(([, label]) => label);
+      this.answer.textContent = error.message.replace("--what-if", fields.join(" or "));
     }
   }
 }

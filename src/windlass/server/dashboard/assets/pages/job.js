@@ -6,7 +6,7 @@ import { Definition } from "../definition.js";
 import { empty, encodeId, facts, h, jobLink, section, stateOf, swap } from "../dom.js";
 import { explanationOf } from "../explanation.js";
 import { Findings } from "../findings.js";
-import { amount, clock, count, duration, gang, measured } from "../format.js";
+import { amount, clock, count, duration, gang, measured, words } from "../format.js";
 import { actionButtons } from "../jobactions.js";
 import { HeatMap } from "../heatmap.js";
 import { LogView } from "../logview.js";
@@ -156,10 +156,18 @@ function lifeOf(job) {
   if (!job.transitions.length) return [empty("Nothing has happened yet.")];
   return job.transitions.map((each, index) => {
     const before = job.transitions[index - 1];
-    const after = before && each.at > before.at ? ` after ${duration(each.at - before.at)}` : "";
+    const later = before && each.at > before.at ? `, ${duration(each.at - before.at)} later` : "";
+    const text = each.message.replace(`${each.after}: `, "");
     return h("div", { class: "line" }, h("time", {}, clock(each.at)),
-      h("span", {}, h("b", {}, each.after), after, each.message && each.message !== each.after ? `: ${each.message}` : ""));
+      h("span", {}, h("b", {}, nameOf(each)), later, text && text !== each.after ? `: ${text}` : ""));
   });
+}
+
+// A transition has the name of its phase, and news within a phase the name of its event.
+function nameOf(transition) {
+  if (transition.before !== transition.after) return transition.after;
+  const name = words(transition.event);
+  return name[0].toUpperCase() + name.slice(1);
 }
 
 function ranksTable() {

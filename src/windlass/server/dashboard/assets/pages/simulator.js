@@ -1,6 +1,6 @@
 import { LineChart } from "../chart.js";
 import { post } from "../client.js";
-import { choice, h, section } from "../dom.js";
+import { choice, empty, h, section } from "../dom.js";
 import { count, duration, trimmed } from "../format.js";
 import { Table } from "../table.js";
 
@@ -15,6 +15,7 @@ const CHARTS = ["utilisation", "waiting"];
 const POLL_MS = 400;
 
 export function create({ get, about }) {
+  if (about.user) return ofCluster();
   const parameters = new URLSearchParams(location.search);
   const store = () => history.replaceState(null, "", `/simulator${parameters.size ? `?${parameters}` : ""}`);
   const source = choice("Jobs of the simulation", SOURCES, parameters.get("source") ?? "live", (value) => { parameters.set("source", value); store(); showFields(); });
@@ -105,4 +106,10 @@ function shownIn(value, unit) {
   if (unit === "s") return duration(value * 1000);
   if (unit === "share") return `${(value * 100).toFixed(1)} %`;
   return trimmed(value, 4);
+}
+
+// A simulation uses all jobs of the cluster, and a core of the operator.
+function ofCluster() {
+  const text = "The dashboard of a cluster simulates nothing. Save a snapshot, and simulate it on your own machine:";
+  return { elements: [h("h1", {}, "Simulator"), empty(text, "windlass snapshot --help")], async update() {} };
 }
