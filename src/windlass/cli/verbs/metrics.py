@@ -215,7 +215,8 @@ def _chart(row: Row) -> str:
     drawn = [f"{edges.get(number, ''):>{_MARGIN - 2}} │{line}" for number, line in enumerate(lines)]
     begin, end = _clock(row["times"][0]), _clock(row["times"][-1])
     across = max(map(len, lines), default=0)
-    axis = [" " * (_MARGIN - 1) + "└" + "─" * across, " " * _MARGIN + begin + end.rjust(max(len(end) + 2, across - len(begin)))]
+    times = begin + end.rjust(max(len(end) + 2, across - len(begin)))
+    axis = [" " * (_MARGIN - 1) + "└" + "─" * across, " " * _MARGIN + times]
     unit = f", {row['unit']}" if row["unit"] not in ("", _BYTES) else ""
     return "\n".join([f"{_title(row)} ({row['help'].rstrip('.')}{unit})", *drawn, *axis])
 
