@@ -409,8 +409,7 @@ def test_a_changed_priority_is_a_line_of_the_life(visit: Callable[..., Visit], d
     page.get_by_role("button", name="Priority").click()
     page.get_by_role("spinbutton", name="Priority").fill("-3")
     page.get_by_role("dialog").get_by_role("button", name="Change").click()
-    line = page.locator("#life .line", has_text="priority 0 → -3")
-    assert line.locator("b").inner_text() == "Changed"
+    assert page.locator("#life .line", has_text="priority 0 → -3").locator("b").inner_text() == "Changed"
     ok(daemon, "cancel", name)
 
 
