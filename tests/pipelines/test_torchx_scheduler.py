@@ -20,6 +20,13 @@ def test_a_dry_run_prints_the_job_and_submits_nothing(run, state):
         assert client.list(ended=True) == []
 
 
+def test_the_rendezvous_of_dist_ddp_is_left_to_windlass(run):
+    ddp = ["dist.ddp", "-j", "2x4", "--gpu", "4", "--script", "train.py", "--", "--name", "a b"]
+    printed = run("torchx", "run", "--dryrun", "-s", "windlass", *ddp).stdout
+    assert "exec torchrun --nproc_per_node 4 --tee 3 --role '' train.py --name 'a b'" in " ".join(printed.split())
+    assert "--rdzv_endpoint" not in printed.partition("SCHEDULER REQUEST")[2]
+
+
 def test_the_digits_are_trained_by_dist_ddp(run, state, tmp_path):
     (tmp_path / "train.py").symlink_to(ROOT / "examples/digits/train.py")
     ddp = ["dist.ddp", "-j", "2x1", "--cpu", "1", "--memMB", "64", "--script", "train.py", "--", "--epochs", "2"]

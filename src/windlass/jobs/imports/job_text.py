@@ -9,7 +9,7 @@ from typing import Any
 from windlass.jobs.description.rendering import write_fields
 from windlass.jobs.imports.imported_job import ImportedJob
 
-_BLOCK_SAFE = re.compile(r"[\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]*")
+_BLOCK_SAFE = re.compile(r"[\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]*")
 
 
 def job_text(job: ImportedJob, source: str, kind: str = "batch script") -> str:

@@ -11,6 +11,7 @@ from windlass.jobs.imports.file_entry import FileEntry
 from windlass.jobs.imports.outcomes import Outcome, Setting
 from windlass.jobs.skypilot.accelerators import Accelerator, accelerator_fields, gpus_of, read_accelerators
 from windlass.jobs.syntax.names import IMAGE, LABEL, LABEL_VALUE, is_name
+from windlass.jobs.syntax.yaml_tree import Scalar
 
 Reader: TypeAlias = Callable[[FileEntry], Iterator[Outcome]]
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([KMGTP]i?B?)?\+?", re.IGNORECASE)
@@ -110,7 +111,7 @@ def _recovery(entry: FileEntry) -> Iterator[Outcome]:
 
 
 def _exit_codes(entry: FileEntry) -> list[int]:
-    each = entry.items() if not hasattr(entry.node, "text") else [entry]
+    each = [entry] if isinstance(entry.node, Scalar) else entry.items()
     return [code.whole(1, 255) for code in each]
 
 
@@ -145,6 +146,8 @@ _REASONS: Mapping[str, str] = MappingProxyType(
         "autostop": "nodes are free as soon as the job ends",
         "priority_class": "write priority: a number",
         "_cluster_config_overrides": "it is internal to SkyPilot",
+        "_is_image_managed": "it is internal to SkyPilot",
+        "_requires_fuse": "it is internal to SkyPilot",
         "_docker_login_config": "write imagePullSecrets into pod",
     }
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from windlass.jobs.imports.file_entry import FileEntry
 from windlass.jobs.imports.outcomes import Outcome, Setting
@@ -71,16 +71,26 @@ def _config(entry: FileEntry) -> Iterator[Outcome]:
     for name, value in entry.mapping().items():
         of_kubernetes = value.mapping() if name == "kubernetes" and value.is_mapping else {}
         for key, part in of_kubernetes.items():
-            pod = plain(part.node) if key == "pod_config" and part.is_mapping else None
-            if not pod:
+            if key == "pod_config" and part.is_mapping:
+                yield Setting("pod", _named_container(part))
+            else:
                 yield part.lost("it configures SkyPilot itself")
-                continue
-            containers = (pod.get("spec") or {}).get("containers") or []
-            for container in containers[:1]:
-                container["name"] = "main"
-            yield Setting("pod", pod)
         if not of_kubernetes:
             yield value.lost("it configures SkyPilot itself")
+
+
+def _named_container(entry: FileEntry) -> Mapping[str, Any]:
+    """The part of a pod with the name of its first container as Windlass has it. Raises InputError."""
+    pod: dict[str, Any] = plain(entry.node)
+    spec = pod.get("spec") or {}
+    containers = spec.get("containers") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(containers or [], list):
+        raise entry.error("expects a part of a pod: a mapping spec with a list of containers")
+    for container in (containers or [])[:1]:
+        if not isinstance(container, dict):
+            raise entry.error("expects a container as a mapping")
+        container["name"] = "main"
+    return pod
 
 
 _READERS: Mapping[str, Reader] = MappingProxyType(
@@ -104,6 +114,8 @@ _REASONS: Mapping[str, str] = MappingProxyType(
         "inputs": "it has no effect in SkyPilot either",
         "outputs": "it has no effect in SkyPilot either",
         "volume_mounts": _NO_MOUNT,
+        "managed_secrets": "write env with a secretKeyRef into pod",
+        "api_server_access": "ranks reach no server of SkyPilot; windlass.Client submits jobs",
         "file_mounts_mapping": "it is internal to SkyPilot",
         "_metadata": "it is internal to SkyPilot",
     }

@@ -21,8 +21,6 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "utils.python": ("m", "c", "script", "name", "num_replicas", "args", *_SIZES),
 }
 """Component → its options, by the names of its parameters."""
-WITHOUT_EFFECT = ("rdzv_port", "rdzv_backend")
-"""Options of the rendezvous, which is Windlass's own."""
 
 
 class ComponentError(ValueError):
@@ -47,13 +45,13 @@ def component_app(component: str, options: Mapping[str, str], arguments: Sequenc
         raise ComponentError("h", "is a named resource, which TorchX alone knows; write cpu, gpu and memMB instead")
     match component:
         case "dist.ddp":
-            return _ddp(options, [*shlex.split(options.get("script_args", "")), *arguments])
+            return _ddp(options, [*_words(options, "script_args"), *arguments])
         case "utils.sh":
-            words = [*shlex.split(options.get("args", "")), *arguments]
+            words = [*_words(options, "args"), *arguments]
             command = ["sh", "-c", " ".join(map(shlex.quote, words))]
             return ComponentApp("sh", _sized("sh", command, options, cpu=1))
         case _:
-            return _python(options, [*shlex.split(options.get("args", "")), *arguments])
+            return _python(options, [*_words(options, "args"), *arguments])
 
 
 def _ddp(options: Mapping[str, str], arguments: Sequence[str]) -> ComponentApp:
@@ -86,6 +84,13 @@ def _program(options: Mapping[str, str], names: Sequence[str]) -> tuple[list[str
     if given[0] == "script":
         return [value], PurePath(value).stem
     return [f"-{given[0]}", value], value.rpartition(".")[2] if given[0] == "m" else "python"
+
+
+def _words(options: Mapping[str, str], name: str) -> list[str]:
+    try:
+        return shlex.split(options.get(name, ""))
+    except ValueError as error:
+        raise ComponentError(name, f"expects balanced quotes ({str(error).lower()})") from None
 
 
 def _run_name(name: str) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from windlass.jobs.errors import InputError, Place
-from windlass.jobs.imports.imported_job import ImportedJob, imported_job
-from windlass.jobs.imports.outcomes import Loss
-from windlass.jobs.syntax.names import JOB_NAME, did_you_mean, is_name
+from windlass.jobs.imports.imported_job import ImportedJob, collect, imported_job
+from windlass.jobs.imports.outcomes import Loss, Outcome, Setting
+from windlass.jobs.syntax.names import JOB_NAME, NODE_NAME, did_you_mean, is_name
 from windlass.jobs.syntax.text import Text
 from windlass.jobs.torchx.components import OPTIONS, ComponentError, component_app
 from windlass.jobs.torchx.role import job_fields
@@ -19,6 +19,15 @@ _OPTION = re.compile(r"([^=:#;\s][^=:]{0,99}?)\s*[=:]\s*(.*)")
 _RUN = "cli:run"
 _OWN = "windlass"
 _DRY_RUN = "torchx run --dryrun -s windlass COMPONENT prints the job of any component"
+_RENDEZVOUS = "the rendezvous is that of Windlass, with another port for each start"
+_REASONS = {
+    "mounts": "nothing is mounted on this machine; write volumes into pod",
+    "debug": "write the variables into env",
+    "tee": "the output of all ranks of a node is in its log",
+    "rdzv_port": _RENDEZVOUS,
+    "rdzv_backend": _RENDEZVOUS,
+}
+"""Option of a component → what becomes of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +65,9 @@ def import_config(text: Text, arguments: Sequence[str]) -> ImportedJob:
         place = defaults.options.get(error.option, ("", defaults.place))[1]
         raise InputError([text.problem(f"{component} --{error.option} {error}", place)]) from None
     fields = job_fields(app.name, [app.role])
-    queue = _queue(sections)
-    losses = [*_section_losses(sections, component), *_option_losses(defaults, app.name)]
-    return imported_job({**fields, **({"queue": queue} if queue else {})}, losses)
+    losses = [*_section_losses(sections, component), *_option_losses(defaults, given, app.name)]
+    collect(_queue(sections), fields, losses)
+    return imported_job(fields, losses)
 
 
 def _read_sections(text: Text) -> dict[str, Section]:
@@ -114,12 +123,16 @@ def _place_of(sections: Mapping[str, Section], name: str, option: str) -> Place:
     return section.options.get(option, ("", section.place))[1]
 
 
-def _queue(sections: Mapping[str, Section]) -> str:
-    """The queue of Windlass's section, or of the selected scheduler's; "" if none is named."""
+def _queue(sections: Mapping[str, Section]) -> Iterator[Outcome]:
+    """The queue of Windlass's section, or of the selected scheduler's."""
     run = sections.get(_RUN, Section(Place(1, 1)))
     selected = run.options.get("scheduler", ("", run.place))[0]
     options = [sections[each].options for each in (_OWN, selected) if each in sections]
-    return next((each["queue"][0] for each in options if "queue" in each), "")
+    for queue, place in [each["queue"] for each in options if "queue" in each][:1]:
+        if is_name(NODE_NAME, queue):
+            yield Setting("queue", queue)
+        else:
+            yield Loss(place, "queue", "the name of a queue has small letters, digits, dashes and dots; write queue")
 
 
 def _section_losses(sections: Mapping[str, Section], component: str) -> Iterator[Loss]:
@@ -135,13 +148,11 @@ def _section_losses(sections: Mapping[str, Section], component: str) -> Iterator
             yield Loss(section.place, f"[{name}]", "options of another scheduler; write the fields of a job file")
 
 
-def _option_losses(defaults: Section, name: str) -> Iterator[Loss]:
-    for option, reason in (
-        ("mounts", "nothing is mounted on this machine; write volumes into pod"),
-        ("debug", "write the variables into env"),
-        ("tee", "the output of all ranks of a node is in its log"),
-    ):
-        if option in defaults.options:
-            yield Loss(defaults.options[option][1], option, reason)
-    if "name" in defaults.options and not is_name(JOB_NAME, name):
-        yield Loss(defaults.options["name"][1], "name", "a name has small letters, digits and dashes")
+def _option_losses(defaults: Section, given: Mapping[str, str], name: str) -> Iterator[Loss]:
+    """Options of the component that the job has not, from the file or from the arguments."""
+    places = {option: place for option, (_, place) in defaults.options.items()}
+    for option, reason in _REASONS.items():
+        if option in places or option in given:
+            yield Loss(places.get(option, Place(1, 1)), option, reason)
+    if ("name" in places or "name" in given) and not is_name(JOB_NAME, name):
+        yield Loss(places.get("name", Place(1, 1)), "name", "a name has small letters, digits and dashes")

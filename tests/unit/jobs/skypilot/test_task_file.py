@@ -9,6 +9,8 @@ from windlass.jobs.description.job_file import loads
 from windlass.jobs.errors import InputError
 from windlass.jobs.imported_file import import_file
 from windlass.jobs.imports.imported_job import ImportedJob
+from windlass.jobs.skypilot.resources import KNOWN as RESOURCE_FIELDS
+from windlass.jobs.skypilot.task_fields import KNOWN as TASK_FIELDS
 from windlass.jobs.skypilot.task_file import MAX_SCRIPT
 from windlass.jobs.syntax.text import Text
 
@@ -68,6 +70,21 @@ def test_resources_become_fields(written, expected):
 def test_a_part_without_equivalent_is_named_with_its_line(written, part):
     losses = of_resources(written).losses
     assert [(loss.part, loss.place.line) for loss in losses] == [(part, 2)]
+
+
+def test_every_field_of_the_schema_of_skypilot_is_known():
+    task = """
+        _metadata api_server_access config envs event_callback file_mounts file_mounts_mapping inputs managed_secrets
+        name num_nodes outputs pool resources run secrets service setup volume_mounts volumes workdir
+    """
+    resources = """
+        _cluster_config_overrides _docker_login_config _is_image_managed _no_missing_accel_warnings _requires_fuse
+        accelerator_args accelerators any_of autostop cloud cpus disk_size disk_tier ephemeral_storage image_id infra
+        instance_type job_recovery labels local_disk max_hourly_cost memory network_tier ordered ports priority
+        priority_class region use_spot volumes zone
+    """
+    assert set(task.split()) <= TASK_FIELDS
+    assert set(resources.split()) <= RESOURCE_FIELDS
 
 
 def test_secrets_and_variables_without_a_value_stay_out_of_the_file():
@@ -156,6 +173,8 @@ def test_commands_that_work_otherwise_are_named(run, part):
         ("run: x\nresources: [a]\n", "resources expects a mapping of fields"),
         ("run: x\nnum_nodes: many\n", "num_nodes expects a whole number from 1 to 100000"),
         ("run: x\nenvs: {'A=B': 1}\n", "cannot be the name of a variable"),
+        ("run: x\nconfig: {kubernetes: {pod_config: {spec: [a]}}}\n", "expects a part of a pod"),
+        ("run: x\nconfig: {kubernetes: {pod_config: {spec: {containers: [a]}}}}\n", "expects a container as a mapping"),
         ("resources: {cpus: 2}\n", "the task has no run, so it starts nothing; write one"),
         ("name: a\nrun: x\n---\nname: a\nrun: x\n", "name is a twice; give each task of a pipeline its own name"),
         (f"run: {'x' * (MAX_SCRIPT + 1)}\n", "is larger than 100 KiB"),

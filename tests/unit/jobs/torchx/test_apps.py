@@ -140,6 +140,12 @@ def test_options_win_over_the_file_and_words_of_the_program_follow():
     }
 
 
+def test_options_without_an_equivalent_are_named_wherever_they_stand():
+    config = "[cli:run]\ncomponent = dist.ddp\n[component:dist.ddp]\nscript = a.py\nrdzv_port = 4\n"
+    [job] = import_file(Text("x", config), ["--mounts", "type=bind,src=/a,dst=/b"]).jobs
+    assert [(loss.part, loss.place.line) for loss in job.losses] == [("mounts", 1), ("rdzv_port", 5)]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -159,6 +165,7 @@ def test_options_win_over_the_file_and_words_of_the_program_follow():
         ),
         ("[cli:run]\ncomponent = dist.ddp\n", "expects a program: write one of script, m"),
         ("[cli:run]\ncomponent = utils.sh\n[component:utils.sh]\ncpus = 2\n", "utils.sh has no option 'cpus'"),
+        ("[cli:run]\ncomponent = utils.sh\n[component:utils.sh]\nargs = 'a\n", "args expects balanced quotes"),
         ("[cli:run]\nnonsense\n", "expects [a section], or an option such as cpu = 4 below one"),
     ],
 )
