@@ -86,3 +86,35 @@ def test_rendered_jobs_are_imported_equally(submission):
     assert replace(read, source="") == submission, script.text
     assert script.losses == ()
     assert {loss.part for loss in imported.losses} <= {"--account"}
+
+
+@st.composite
+def components(draw: st.DrawFn) -> Submission:
+    """A job of two or three roles of fixed sizes, whose ranks are started by srun."""
+    given_submission = draw(submissions())
+    names = draw(st.lists(NAMES, min_size=2, max_size=3, unique=True))
+    whole_node = draw(st.booleans())
+    parts = [
+        replace(
+            draw(roles(Launcher.PLAIN)),
+            name=name,
+            min_replicas=None,
+            max_replicas=None,
+            whole_node=whole_node,
+            affinity=(),
+        )
+        for name in names
+    ]
+    parts = [replace(each, command=tuple(word for word in each.command if word != ":")) for each in parts]
+    job = replace(given_submission.job, roles=tuple(parts), launcher=Launcher.PLAIN, gpu_types=())
+    return Submission(job)
+
+
+@given(components())
+def test_rendered_jobs_of_several_roles_are_imported_equally(submission):
+    script = render_script(submission)
+    imported = import_script(Text("job.sbatch", script.text))
+    [read] = loads(job_text(imported, "job.sbatch"), user="ada")
+    assert replace(read, source="") == submission, script.text
+    assert script.losses == ()
+    assert {loss.part for loss in imported.losses} <= {"--account"}

@@ -22,8 +22,8 @@ def run(slurm, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "program.py").write_text(PROGRAM)
 
-    def run(fields: str, arguments: str = "0") -> list[str]:
-        command = f"command: {sys.executable} program.py {arguments}\n"
+    def run(fields: str, arguments: str = "0", command: str | None = None) -> list[str]:
+        command = f"command: {sys.executable} program.py {arguments}\n" if command is None else command
         (tmp_path / "job.yaml").write_text(f"name: digits\nlauncher: plain\n{fields}\n{command}")
         assert main(["render", "--for", "slurm", "job.yaml"]) == 0
         (tmp_path / "job.sbatch").write_text(capsys.readouterr().out)
@@ -39,6 +39,17 @@ def run(slurm, tmp_path, capsys, monkeypatch):
 def test_ranks_of_two_nodes(run):
     expected = [f"{rank} {rank % 2} 4 1 digits-ID None a b" for rank in range(4)]
     assert run("nodes: 2\nprocs: 2\ncpus: 2\nmem: 100Mi\ntime: 2m", "0 'a b'") == expected
+
+
+def test_roles_are_components_of_a_heterogeneous_job(run):
+    program = f"{sys.executable} program.py 0"
+    first = f"{{procs: 2, cpus: 2, mem: 100Mi, command: {program} a}}"
+    roles = f"roles: {{a: {first}, b: {{cpus: 1, mem: 100Mi, command: {program} b}}}}"
+    assert run(roles, command="") == [
+        "0 0 3 1 digits-ID None a",
+        "1 1 3 1 digits-ID None a",
+        "2 0 3 1 digits-ID None b",
+    ]
 
 
 def test_members_of_an_array(run):

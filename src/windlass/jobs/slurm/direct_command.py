@@ -11,6 +11,7 @@ from typing import Any
 from windlass.core.model.job import Launcher
 from windlass.jobs.errors import Place
 from windlass.jobs.slurm.batch_script import BatchScript
+from windlass.jobs.slurm.component_step import ComponentCommand, read_component_step
 from windlass.jobs.slurm.rank_variables import (
     CODE_LINE,
     EXIT_LINE,
@@ -44,6 +45,8 @@ class DirectCommand:
     """Ranks of each node that torchrun starts, where a rendered script states them."""
     restarts: int = 0
     """Failures of the program after which a rendered script requeues the job."""
+    components: tuple[ComponentCommand, ...] = ()
+    """Commands of the roles, where a rendered script starts several."""
 
 
 def read_direct_command(script: BatchScript, steps: Sequence[SrunStep]) -> DirectCommand | None:
@@ -85,6 +88,8 @@ def _read_setting(line: str, settings: dict[str, Any]) -> bool:
 
 
 def _command(place: Place, line: str, steps: Sequence[SrunStep]) -> DirectCommand | None:
+    if components := read_component_step(line):
+        return DirectCommand((), starts_ranks=True, components=components)
     step = next((each for each in steps if each.place == place), None)
     if step is None:
         words = literal_words(line)

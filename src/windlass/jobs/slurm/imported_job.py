@@ -92,15 +92,31 @@ def _import(script: BatchScript, arguments: Sequence[str]) -> ImportedJob:
     for number, (size, options) in enumerate(zip(sizes, components, strict=True)):
         role: dict[str, Any] = {}
         collect(size_fields(size, options), role, losses)
-        command = body.direct.words if body.direct and len(components) == 1 else ()
-        command = command or script_command(body, fields, size, options, (number, len(components)))
-        roles.append({**role, **_ranks(size, body, launcher), "command": [*command, *arguments]})
+        place = (number, len(components))
+        command, env = _direct_words(body, place), _direct_env(body, place)
+        command = command or script_command(body, fields, size, options, place)
+        roles.append({**role, **_ranks(size, body, launcher), **env, "command": [*command, *arguments]})
     collect(_outside(fields, body, roles), fields, losses)
     if not body.direct or launcher_of(body.direct.words) is not launcher:
         fields["launcher"] = str(launcher)
     # 4. Commands that differ.
     losses += body_losses(body, sizes[0].nodes, sizes[0].tasks)
     return imported_job(fields, losses)
+
+
+def _direct_words(body: ScriptBody, place: tuple[int, int]) -> tuple[str, ...]:
+    """The words of a component's command, if the body is a direct command; else ()."""
+    number, count = place
+    if body.direct and len(body.direct.components) == count:
+        return body.direct.components[number].words
+    return body.direct.words if body.direct and count == 1 else ()
+
+
+def _direct_env(body: ScriptBody, place: tuple[int, int]) -> dict[str, Any]:
+    """The variables of a component's command as a field of its role."""
+    number, count = place
+    direct = body.direct.components if body.direct else ()
+    return {"env": dict(direct[number].env)} if len(direct) == count and direct[number].env else {}
 
 
 def _default_name(source: str) -> str:
@@ -140,6 +156,8 @@ def _outcomes(option: SbatchOption) -> list[Outcome]:
 
 def _started(size: GangSize, body: ScriptBody) -> GangSize:
     """The size with the tasks that the body starts: one process on each node where no step starts several."""
+    if body.direct and body.direct.components:
+        return size
     if body.direct is None or body.direct.starts_ranks:
         step = next(iter(body.gang_steps), None)
         if step is None:
@@ -172,7 +190,7 @@ def _ranks(size: GangSize, body: ScriptBody, launcher: Launcher) -> dict[str, An
 
 def _outside(fields: Mapping[str, Any], body: ScriptBody, roles: Sequence[Mapping[str, Any]]) -> Iterator[Outcome]:
     """The fields of a single role stand in the job itself; variables and folder of a direct command too."""
-    if body.direct and len(roles) == 1:
+    if body.direct and (len(roles) == 1 or len(body.direct.components) == len(roles)):
         if body.direct.env:
             yield Setting("env", dict(body.direct.env))
         if body.direct.workdir:
@@ -182,7 +200,9 @@ def _outside(fields: Mapping[str, Any], body: ScriptBody, roles: Sequence[Mappin
     if len(roles) == 1:
         yield from (Setting(name, value) for name, value in roles[0].items())
     else:
-        yield Setting("roles", {f"group-{number}": _as_role(role) for number, role in enumerate(roles)})
+        names = [each.role for each in body.direct.components] if body.direct else []
+        names = names if len(set(names)) == len(roles) else [f"group-{number}" for number in range(len(roles))]
+        yield Setting("roles", {name: _as_role(role) for name, role in zip(names, roles, strict=True)})
 
 
 def _as_role(role: Mapping[str, Any]) -> dict[str, Any]:

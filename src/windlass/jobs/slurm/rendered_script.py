@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Launcher, Role
 from windlass.core.model.resources import CPU, GPU, MEMORY
+from windlass.core.model.steps import has_steps
 from windlass.jobs.description.agent_command import under_agent
 from windlass.jobs.description.submission import Submission
 from windlass.jobs.errors import input_error
+from windlass.jobs.slurm.component_step import ComponentCommand, component_step
 from windlass.jobs.slurm.hostlist import compress_hosts
 from windlass.jobs.slurm.rank_variables import (
     CODE_LINE,
@@ -41,11 +43,10 @@ class RenderedScript:
 
 
 def render_script(submission: Submission) -> RenderedScript:
-    """The batch script of a job or of an array. Raises InputError for a job of several roles."""
+    """The batch script of a job or of an array; of several roles that of a heterogeneous job. Raises InputError."""
     job = submission.job
     if len(job.roles) > 1:
-        names = ", ".join(role.name for role in job.roles)
-        raise input_error(job.name, f"a batch script has one role, and this job has {names}; render a job for each")
+        return _render_components(submission)
     role = job.roles[0]
     options = [*_identity(submission), *_size(job, role), *_times(job), *_restarts(job), *_placement(job, role)]
     lines = [
@@ -59,6 +60,52 @@ def render_script(submission: Submission) -> RenderedScript:
     else:
         lines.append(step)
     return RenderedScript("\n".join(lines) + "\n", tuple(unsaid_fields(job)))
+
+
+def _render_components(submission: Submission) -> RenderedScript:
+    """The script of a heterogeneous job with a component for each role, whose ranks one step starts."""
+    job = submission.job
+    if problem := _component_problem(submission):
+        raise input_error(job.name, f"a heterogeneous batch job {problem}")
+    lines = ["#!/bin/bash"]
+    for number, role in enumerate(job.roles):
+        own = [*_identity(submission), *_restarts(job)] if not number else ["hetjob", *_shared(job)]
+        options = [*own, *_size(job, role), *_times(job), *_placement(job, role)]
+        lines += [f"#SBATCH {option}" for option in options]
+    lines += (*IDENTITY_LINES, *RANK_LINES)
+    commands = [
+        ComponentCommand(role.name, role.command, role.env, role.procs, cpus_per_task(job, role)) for role in job.roles
+    ]
+    try:
+        lines.append(component_step(commands))
+    except ValueError as error:
+        raise input_error(job.name, str(error)) from None
+    if job.restart.user_limit:
+        lines += [CODE_LINE, requeue_line(job.restart.user_limit), EXIT_LINE]
+    return RenderedScript("\n".join(lines) + "\n", tuple(unsaid_fields(job)))
+
+
+def _component_problem(submission: Submission) -> str:
+    """Reason why a job of several roles has no heterogeneous batch job; "" if it has one."""
+    job = submission.job
+    if submission.array:
+        return "is no array; render a job for each index"
+    if job.launcher is not Launcher.PLAIN:
+        return "starts the ranks of all roles by srun; write launcher: plain"
+    if has_steps(job):
+        return "starts all roles at once; render a job for each step"
+    if any(role.elastic for role in job.roles):
+        return "has a fixed number of nodes in each component; remove elastic"
+    return ""
+
+
+def _shared(job: Job) -> Iterator[str]:
+    """Options that each later component needs, too."""
+    if job.queue != DEFAULT_QUEUE:
+        yield f"--partition={job.queue}"
+    for label in ("account", "qos"):
+        if value := job.labels.get(f"slurm-{label}"):
+            yield f"--{label}={value}"
 
 
 def _identity(submission: Submission) -> Iterator[str]:

@@ -14,8 +14,8 @@ DEFAULT_GRACE = _DEFAULT.grace
 
 
 def unsaid_fields(job: Job) -> Iterator[str]:
-    """Names of fields with reasons, for a job of one role."""
-    yield from _of_the_role(job.roles[0])
+    """Names of fields with reasons, each once."""
+    yield from dict.fromkeys(reason for role in job.roles for reason in _of_the_role(role))
     yield from _of_the_restarts(job)
     if job.after:
         yield "after: Slurm knows jobs by number; write sbatch --dependency=afterok:NUMBER"

@@ -80,9 +80,37 @@ def test_fields_without_an_option_are_named(fields, field):
     assert [loss.partition(":")[0] for loss in rendered(f"command: ./train\n{fields}").losses] == [field]
 
 
-def test_several_roles_are_refused():
-    with pytest.raises(InputError, match="a batch script has one role, and this job has a, b; render a job for each"):
-        rendered("roles: {a: {command: x}, b: {command: y}}")
+ROLES = "launcher: plain\nroles: {trainer: {replicas: 2, procs: 2, command: ./train}, server: {command: ./serve}}"
+
+
+def test_several_roles_are_components_of_one_job():
+    lines = rendered(f"queue: long\ntime: 1h\n{ROLES}").text.splitlines()
+    options = [line.removeprefix("#SBATCH ") for line in lines]
+    assert [each for each in options if each.startswith(("--nodes", "hetjob"))] == ["--nodes=2", "hetjob", "--nodes=1"]
+    assert options.count("--partition=long") == options.count("--time=0-01:00:00") == 2
+    first, second = lines[-1].split(" : ")
+    assert first.startswith(
+        "srun --kill-on-bad-exit=1 --het-group=0 --cpus-per-task=1 bash -c 'export RANK=$SLURM_PROCID"
+    )
+    assert " LOCAL_WORLD_SIZE=2 " in first
+    assert second.startswith("--het-group=1 --cpus-per-task=1 bash -c ")
+    assert second.endswith("' server ./serve")
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        (
+            "launcher: torchrun\nroles: {a: {command: torchrun x.py}, b: {command: torchrun y.py}}",
+            "write launcher: plain",
+        ),
+        (f"array: 0-3\n{ROLES}", "is no array; render a job for each index"),
+        ("launcher: plain\nroles: {a: {command: ['x', ':', 'z']}, b: {command: y}}", "which srun takes as the next"),
+    ],
+)
+def test_roles_that_are_no_heterogeneous_job_are_refused(fields, reason):
+    with pytest.raises(InputError, match=reason):
+        rendered(fields)
 
 
 def test_values_stay_text():
