@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from windlass.cli.target import JobSource
 from windlass.cli.terminal.formatting import format_duration, format_time, join_lines, shorten
 from windlass.cli.terminal.output import Column, Listing
 
@@ -14,6 +13,11 @@ Row = dict[str, Any]
 
 def _state(row: Row) -> str:
     return "Suspended" if row["suspended"] else "Active" if row["active"] else "Scheduled"
+
+
+def _count(number: int | None) -> str:
+    """A number; "-" where it is not counted: Kubernetes does not."""
+    return "-" if number is None else str(number)
 
 
 _COLOURS = {"Suspended": "magenta", "Active": "green", "Scheduled": "cyan"}
@@ -27,18 +31,13 @@ SCHEDULES = Listing(
         Column("STATE", _state, style=lambda row: _COLOURS[_state(row)]),
         Column("NEXT", lambda row: format_time(row["next"])),
         Column("LAST", lambda row: format_time(row["last_run"])),
-        Column("MISSED", lambda row: str(row["missed"]), right=True),
-        Column("SKIPPED", lambda row: str(row["skipped"]), right=True),
+        Column("MISSED", lambda row: _count(row["missed"]), right=True),
+        Column("SKIPPED", lambda row: _count(row["skipped"]), right=True),
         Column("RUNS", lambda row: shorten(row["active"])),
     ),
     key="name",
     empty="there is no schedule; make one with: windlass submit --cron",
 )
-
-
-def find_schedule(source: JobSource, name: str) -> Row | None:
-    """The schedule of this name; None without one."""
-    return next((row for row in source.schedules() if row["name"] == name), None)
 
 
 def schedule_lines(row: Row) -> Iterator[str]:
@@ -55,6 +54,7 @@ def schedule_lines(row: Row) -> Iterator[str]:
     yield f"  active: {shorten(row['active']) or 'no run'}"
     if row["waiting"] is not None:
         yield f"  waiting for the end of the active run: the run of {format_time(row['waiting'])}"
-    yield f"  missed {row['missed']}, skipped {row['skipped']}"
+    if row["missed"] is not None:
+        yield f"  missed {row['missed']}, skipped {row['skipped']}"
     for each in row["notes"]:
         yield f"  {format_time(each['at'])} {each['kind']}: {join_lines(each['message'])}"

@@ -100,6 +100,8 @@ class _Queries:
 
     async def explain(self, request: Request) -> Response:
         what_if = request.query_params.get("what_if", "")
+        if not what_if and (schedule := self._service.find_schedule(request.path_params["name"])):
+            return json_response({"schedule": schedule})
         return json_response(await self._service.scheduler.explain(request.path_params["name"], what_if))
 
     async def metrics(self, request: Request) -> Response:

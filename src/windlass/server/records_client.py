@@ -71,7 +71,9 @@ class RecordsClient:
         ]
 
     def job(self, name: str) -> Json:
-        """All details of a job, or the lines of an array's members."""
+        """All details of a job, the lines of an array's members, or the line of a schedule."""
+        if schedule := self._schedule(name):
+            return schedule
         found = self._resolve(name)
         state = self._records.job(found)
         if state is None:
@@ -96,7 +98,9 @@ class RecordsClient:
         }
 
     def explain(self, name: str, what_if: str = "") -> Json:  # noqa: ARG002 - only a controller can explain other options
-        """The job's line with its last saved verdict."""
+        """The job's line with its last saved verdict, or the line of a schedule."""
+        if schedule := self._schedule(name):
+            return {"schedule": schedule}
         found = self._resolve(name)
         state = self._records.job(found) or self._records.job(array_members(self._records, found)[0])
         assert state is not None  # noqa: S101 - an array has members
@@ -114,6 +118,11 @@ class RecordsClient:
     def close(self) -> None:
         """Closes the database."""
         self._records.close()
+
+    def _schedule(self, name: str) -> Json | None:
+        """The line of the schedule that a name means; None if it means none."""
+        found = next((row for row in self.schedules() if row["name"] == name), None)
+        return None if found is None or self._records.job(name) else found
 
     def _resolve(self, name: str) -> str:
         try:

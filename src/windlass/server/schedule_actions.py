@@ -27,6 +27,11 @@ class ScheduleActions:
         """Whether a name means a schedule: no job has it as its id."""
         return self._runner.get(name) is not None and self._backend.store.job(name) is None
 
+    def find(self, name: str) -> Json | None:
+        """The line of the schedule that a name means; None if it means none."""
+        record = self._runner.get(name)
+        return self._line(record) if record is not None and self.has(name) else None
+
     def lines(self) -> list[Json]:
         """All schedules, by name."""
         return [self._line(record) for record in self._runner]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -48,6 +48,8 @@ class Service:
         self.lookup = JobLookup(controller, source)
         self.scheduler = SchedulerQueries(controller, source, self.lookup)
         self.events = FollowedEvents(controller, source.records, feed, self.lookup)
+        self.find_schedule: Callable[[str], Json | None] = lambda _name: None
+        """Looks up a schedule by its name; only a daemon has schedules."""
         self.is_ending = False
         """Whether the controller has been asked to end."""
 
@@ -108,7 +110,9 @@ class Service:
         return summarize_progress(self.source.records.ranks_seen(state, await self.source.records.tasks(state.id)))
 
     async def job(self, name: str) -> Json:
-        """All details of a job, or the lines of an array's members."""
+        """All details of a job, the lines of an array's members, or the line of a schedule."""
+        if schedule := self.find_schedule(name):
+            return schedule
         states = await self.lookup.states(name)
         positions = self.lookup.positions()
         if len(states) > 1:

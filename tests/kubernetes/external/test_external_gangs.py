@@ -14,12 +14,15 @@ import strays
 from windlass.backends.port import Changes
 from windlass.core.lifecycle.commands import Launch
 from windlass.core.model.status import Phase
+from windlass.jobs.description.job_file import loads
 from windlass.jobs.kubernetes.labels import PENDING
+from windlass.jobs.kubernetes.other_schedulers.cron_job import cron_job_objects
 
 from . import other_kinds as kinds
 from .rig import Rig, rig
 
 pytestmark = pytest.mark.controllers
+CRON_JOBS = "/apis/batch/v1/namespaces/default/cronjobs"
 Story = Callable[[Rig], Coroutine[Any, Any, None]]
 
 
@@ -355,3 +358,27 @@ def test_a_job_waits_for_the_end_of_an_earlier_one_of_its_name(plane: ControlPla
         await on.until(renewed)
 
     play(plane, story, gpus=2)
+
+
+def test_each_run_of_a_cron_job_is_a_gang(plane: ControlPlane) -> None:
+    """Kubernetes' own controller starts the run, at the next full minute."""
+    text = "name: nightly\ncommand: train\nnodes: 2\ngpus: 1\nimage: train:1\ncron: '* * * * *'\n"
+    [submission] = loads(text)
+    [cron_job, service], _ = cron_job_objects(submission, "default")
+
+    async def story(on: Rig) -> None:
+        scheduler = await on.scheduler()
+        await on.api.post("/api/v1/namespaces/default/services", service)
+        await on.api.post(CRON_JOBS, cron_job)
+        try:
+            first, second = await on.until_running(2, within=60 + strays.TIMEOUT_S)
+            [gang] = scheduler.controller.states
+            run = gang.removeprefix("default/job/")
+            assert {first, second} == set(await on.pods())
+            job = await on.api.get(f"{kinds.JOBS}/{run}")
+            assert job["metadata"]["ownerReferences"][0]["name"] == "nightly"
+        finally:
+            await on.api.delete(f"{CRON_JOBS}/nightly", propagationPolicy="Background")
+            await on.api.delete("/api/v1/namespaces/default/services/nightly")
+
+    play(plane, story)

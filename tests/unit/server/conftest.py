@@ -159,6 +159,8 @@ class Daemon:
         self.service = Service(self.controller, LocalDataSource(self.backend), self.feed, kind)
         self.dashboard = DashboardListener(self.service, self.controller, self.feed, self.backend.paths)
         self.schedules = ScheduleRunner(self.controller, self.backend, self.troubles.append)
+        schedules = ScheduleActions(self.controller, self.backend, self.schedules)
+        self.service.find_schedule = schedules.find
         self.actions = LocalActions(
             self.service,
             self.controller,
@@ -166,7 +168,7 @@ class Daemon:
             self.feed,
             self.left.append,
             self.dashboard,
-            ScheduleActions(self.controller, self.backend, self.schedules),
+            schedules,
         )
         self._application = application(self.service, self.actions)
         observers = [self.feed, self.schedules]

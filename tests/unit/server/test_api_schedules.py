@@ -130,6 +130,17 @@ def test_a_run_is_started_at_once_and_counts_as_active(daemon, job):
     assert (ids(daemon), line(daemon)["skipped"]) == (["nightly-1"], 1)
 
 
+def test_its_name_means_the_schedule_and_the_id_of_a_run_the_run(daemon, job):
+    daemon.submit(hourly(job))
+    advance(daemon, FIRST)
+    assert daemon.get("/v1/jobs/nightly").json == line(daemon)
+    assert daemon.get("/v1/jobs/nightly/why").json == {"schedule": line(daemon)}
+    assert daemon.get("/v1/jobs/nightly-1").json["phase"] == "Admitted"
+    with closing(RecordsClient.open(daemon.backend.paths.root)) as offline:
+        assert json.loads(json.dumps(offline.job("nightly"))) == line(daemon)
+        assert json.loads(json.dumps(offline.explain("nightly"))) == {"schedule": line(daemon)}
+
+
 def test_cancel_deletes_the_schedule_and_lets_its_run_go_on(daemon, job):
     daemon.submit(hourly(job))
     advance(daemon, FIRST)

@@ -12,6 +12,7 @@ from typing import Any
 
 from windlass.cli.config_file import configured
 from windlass.cli.kubernetes.api_session import ApiSession
+from windlass.cli.kubernetes.cron_jobs import change_schedule, list_schedules, start_run
 from windlass.cli.kubernetes.job_actions import JobAction, apply_action
 from windlass.cli.kubernetes.job_events import JobEvents
 from windlass.cli.kubernetes.job_finder import JobFinder
@@ -59,24 +60,54 @@ class ClusterClient(JobQueries, OperatorQueries):
         return apply_action(self.session, self.finder, JobAction(verb, **how), [name])
 
     def act_on_all(self, verb: str, names: Sequence[str], **how: Any) -> Json:
-        """Acts on several jobs: returns the changed `jobs`, and `errors`."""
+        """Acts on several jobs and schedules: returns the changed `jobs` and `schedules`, and `errors`."""
         errors: list[Json] = []
         done: list[Json] = []
+        schedules: list[Json] = []
         for name in names:
             try:
                 done += self.act(verb, name, **how)["jobs"]
             except ApiError as error:
-                errors.append(error.as_json()["error"])
-        return {"jobs": done, "errors": errors}
+                if self._find_schedule(name, error):
+                    schedules.append(change_schedule(self.session, self.namespace, verb, name))
+                else:
+                    errors.append(error.as_json()["error"])
+        return {"jobs": done, "schedules": schedules, "errors": errors}
+
+    def job(self, name: str) -> Json:
+        """Returns all details of a job, or the row of a schedule that a name means if it means no job."""
+        try:
+            return super().job(name)
+        except ApiError as error:
+            if schedule := self._find_schedule(name, error):
+                return schedule
+            raise
+
+    def explain(self, name: str, what_if: str = "") -> Json:
+        """Returns the reason why a job is pending, or the row of a schedule that a name means if it means no job."""
+        try:
+            return super().explain(name, what_if)
+        except ApiError as error:
+            if schedule := self._find_schedule(name, error):
+                return {"schedule": schedule}
+            raise
+
+    def _find_schedule(self, name: str, error: ApiError) -> Json | None:
+        """Returns the schedule of a name for which no job was found; none for a user who may not list CronJobs."""
+        if error.code is not ErrorCode.NO_SUCH_JOB or "/" in name:
+            return None
+        try:
+            return next((row for row in self.schedules() if row["name"] == name), None)
+        except ApiError:
+            return None
 
     def schedules(self) -> list[Json]:
-        """Returns none: the schedules of a cluster are its CronJobs."""
-        return []
+        """Returns the schedules of the namespace, by name."""
+        return list_schedules(self.session, self.namespace)
 
     def run_schedule(self, name: str) -> list[str]:
-        """Raises ApiError: the schedules of a cluster are its CronJobs."""
-        fix = f"start a CronJob with: kubectl create job --from=cronjob/{name}"
-        raise ApiError(ErrorCode.BAD_REQUEST, "the schedules of a cluster are its CronJobs", fix)
+        """Starts a run of a schedule at once. Returns the name of its Job."""
+        return [start_run(self.session, self.namespace, name)]
 
     def reserve(self, **request: Any) -> Json:
         """Reserves nodes by creating a Reservation, which needs the permission to create one."""

@@ -6,13 +6,16 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from windlass.backends.kubernetes.client.resources import CRON_JOBS
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_follower import JobFollower
 from windlass.cli.job_submission import current_folder
 from windlass.cli.kubernetes.client import ClusterClient
+from windlass.cli.kubernetes.cron_jobs import create_schedules
 from windlass.cli.kubernetes.pod_logs import PodLogs
 from windlass.cli.kubernetes.submission import (
     SubmitObjects,
@@ -81,7 +84,10 @@ def run_on_cluster(context: str, namespace: str, request: SubmitRequest, *, deta
 def submit_to_cluster(context: str, namespace: str, request: SubmitRequest) -> tuple[list[str], int]:
     """Creates the jobs of a command line. Returns their ids and the exit code, REFUSED if one can never run."""
     cluster = ClusterClient.at(context, namespace)
-    return _submit(cluster, prepare_objects(cluster, request, namespace))
+    objects = prepare_objects(cluster, replace(request, schedules=True), namespace)
+    if any(each["kind"] == CRON_JOBS.kind for each in objects.manifests):
+        return create_schedules(cluster.session, objects.manifests), ExitCode.OK
+    return _submit(cluster, objects)
 
 
 def submit_read_jobs(context: str, namespace: str, jobs: Sequence[Submission]) -> tuple[list[str], int]:

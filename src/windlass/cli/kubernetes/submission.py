@@ -13,7 +13,6 @@ from windlass.cli.config_file import config_path, configured
 from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
 from windlass.cli.job_submission import (
-    ON_KUBERNETES,
     current_folder,
     image_command,
     read_submissions,
@@ -32,6 +31,7 @@ from windlass.jobs.errors import InputError
 from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.jobs.kubernetes.manifests.known_fields.messages import warnings_of_job_file
 from windlass.jobs.kubernetes.manifests.manifest_file import holds_manifests, objects_of
+from windlass.jobs.kubernetes.other_schedulers.cron_job import cron_job_objects
 from windlass.jobs.kubernetes.pods.code_archive import CodeArchive, config_map, image_of, with_code
 from windlass.jobs.syntax.text import STDIN, Text, read_text
 from windlass.jobs.syntax.yaml_tree import compose, plain
@@ -50,7 +50,7 @@ _CHECKED_LATER = ("unreadable-file", "unknown-field", "invalid-job", "removed-ap
 class SubmitRequest:
     """The input of a command line. `ship`: a folder, "no", or "" for the default. `validate`: None for the default.
 
-    `lint`: the file is checked by the rules of `windlass lint`.
+    `lint`: the file is checked by the rules of `windlass lint`. `schedules`: jobs with cron become CronJobs.
     """
 
     options: RunOptions
@@ -59,6 +59,7 @@ class SubmitRequest:
     ship: str = ""
     validate: Validate | None = None
     lint: bool = False
+    schedules: bool = False
 
     @property
     def validation(self) -> Validate:
@@ -90,8 +91,23 @@ def build_objects(request: SubmitRequest, finder: JobFinder) -> SubmitObjects:
         written = _as_written(request, text, finder.namespace)
         return replace(written, warnings=[*linted, *written.warnings])
     with_images, code = jobs_with_code(request, text)
+    if request.schedules and any(each.schedule for each in with_images):
+        return objects_of_schedules(with_images, code, finder.namespace)
     built = objects_of_jobs(with_images, code, finder)
     return replace(built, warnings=[*pod_template_warnings(request, text), *built.warnings])
+
+
+def objects_of_schedules(jobs: Sequence[Submission], code: CodeArchive | None, namespace: str) -> SubmitObjects:
+    """Returns the CronJobs and services of jobs with schedules. Raises InputError, UsageError."""
+    if not all(each.schedule for each in jobs):
+        raise UsageError("some jobs have cron and others have not\nsubmit them in two files")
+    if code is not None:
+        raise UsageError(
+            "a CronJob outlives shipped code\nname an image that holds the program: --image, and --ship no"
+        )
+    made = [cron_job_objects(each, namespace) for each in jobs]
+    manifests = [manifest for objects, _ in made for manifest in objects]
+    return SubmitObjects(manifests, [text for _, warnings in made for text in warnings], [])
 
 
 def objects_of_jobs(jobs: Sequence[Submission], code: CodeArchive | None, finder: JobFinder) -> SubmitObjects:
@@ -99,7 +115,7 @@ def objects_of_jobs(jobs: Sequence[Submission], code: CodeArchive | None, finder
 
     Raises InputError, UsageError, ApiError.
     """
-    refuse_schedules(jobs, "a TrainingJob", f"{ON_KUBERNETES} write a CronJob")
+    refuse_schedules(jobs, "this")
     made = build_training_jobs(jobs, finder.namespace, name_suffix, lambda name: [f.name for f in finder.get(name)])
     if code is None:
         return SubmitObjects(made.manifests, made.warnings, [])

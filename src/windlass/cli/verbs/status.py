@@ -11,7 +11,7 @@ import typer
 from windlass.cli.completion import complete_job_names
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_messages import verdict_line, wait_verdict_lines
-from windlass.cli.schedules import find_schedule, schedule_lines
+from windlass.cli.schedules import schedule_lines
 from windlass.cli.target import (
     SLURM,
     ControllerClient,
@@ -85,14 +85,12 @@ def status(
             _print(_job_lines(facts, wide=output is Format.WIDE))
 
     def read() -> Json:
-        if job and (schedule := find_schedule(source, job)):
-            warn_if_offline(source)
-            return schedule
         if job:
             details = source.job(job)
             if details.get("phase") not in ("Succeeded", "Failed"):
                 warn_if_offline(source)
-                _warn_of_living_processes(source, details["id"])
+                if "cron" not in details:
+                    _warn_of_living_processes(source, details["id"])
             return details
         return _controller_state(source)
 

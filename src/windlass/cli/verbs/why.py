@@ -13,7 +13,7 @@ from windlass.cli.completion import complete_job_names
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_messages import wait_verdict_lines
-from windlass.cli.schedules import find_schedule, schedule_lines
+from windlass.cli.schedules import schedule_lines
 from windlass.cli.target import (
     JobSource,
     NamespaceOption,
@@ -99,12 +99,12 @@ def why(
     if not job:
         watch_rows(_ALL, lambda: source.explain_all()["jobs"], output, again=watch, paint=paint)
         return ExitCode.OK
-    if not what_if and (schedule := find_schedule(source, job)):
-        if not print_structured(schedule, output, schedule["name"]):
-            print(*schedule_lines(schedule), sep="\n")
-        return ExitCode.OK
 
     def display(answer: Json) -> None:
+        if schedule := answer.get("schedule"):
+            if not print_structured(schedule, output, schedule["name"]):
+                print(*schedule_lines(schedule), sep="\n")
+            return
         if not print_structured(answer, output, answer["job"]["id"]):
             _print_answer(answer, what_if, paint=paint)
 

@@ -125,7 +125,8 @@ class FakeConnection:
 
     async def list(self, resource: Resource, namespace: str | None = None, **asked: Any) -> list[Manifest]:
         self._look(resource)
-        wanted = dict([asked["selector"].split("=")]) if asked.get("selector") else {}
+        key, equals, value = (asked.get("selector") or "").partition("=")
+        wanted = {key: value} if equals else {}
         return [
             each
             for where, each in list(self.cluster.objects.items())
@@ -133,6 +134,7 @@ class FakeConnection:
             and where.startswith(path(resource).rpartition("/")[0])
             and namespace in (None, each["metadata"].get("namespace"))
             and wanted.items() <= (each["metadata"].get("labels") or {}).items()
+            and (not key or key in each["metadata"]["labels"])
         ]
 
     async def list_decoded(self, resource: Resource, decode: Any, *, namespace: str | None = None, **asked: Any) -> Any:

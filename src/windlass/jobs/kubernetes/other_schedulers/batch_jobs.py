@@ -61,13 +61,13 @@ def jobs_and_service(gang: PortableGang, change: PodChange = lambda template: te
 
 def _job(gang: PortableGang, role: PortableRole, change: PodChange) -> Manifest:
     """The Job of a role: its pods are named as those of a TrainingJob."""
-    spec = {**job_spec(gang.job, role, change(role.template)), **_limits(gang.job)}
+    spec = {**job_spec(gang.job, role, change(role.template)), **end_limits(gang.job)}
     if gang.job.suspend:
         spec["suspend"] = True
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": gang.metadata(f"-{role.name}"), "spec": spec}
 
 
-def _limits(job: Job) -> Manifest:
+def end_limits(job: Job) -> Manifest:
     """The longest time of a Job, which never starts its gang again, and the time after its end."""
     ends = [each for each in (job.walltime, job.deadline) if each is not None]
     limits = {"activeDeadlineSeconds": -(-min(ends) // 1000)} if ends else {}
