@@ -12,7 +12,7 @@ from windlass.backends.local.logs import LogLine
 from windlass.backends.slurm.submission import losses_of
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_follower import JobFollower
-from windlass.cli.job_submission import check_program, read_submissions, submission_context
+from windlass.cli.job_submission import check_program, read_submissions, refuse_schedules, submission_context
 from windlass.cli.slurm_cluster.client import SlurmClient
 from windlass.cli.slurm_cluster.output_file import OutputFile
 from windlass.cli.terminal.interrupts import Interrupts
@@ -64,6 +64,7 @@ def read_for_slurm(options: RunOptions, words: Sequence[str], file: str | None) 
     """Returns the jobs of a command line; prints on stderr what Slurm does not do."""
     check_program(options, words, file)
     submissions = read_submissions(options, words, file)
+    refuse_schedules(submissions, "a job of Slurm", "repeat its batch script with scrontab")
     for each in submissions:
         for loss in losses_of(each):
             print(f"windlass: {each.job.name}: {loss}", file=sys.stderr)

@@ -63,6 +63,8 @@ def submit(
     """
     if schedule:
         _refuse_job(options, words, file)
+        if is_slurm(on, namespace):
+            raise UsageError("--from: Slurm has no schedules, it repeats scripts with scrontab\nleave out --from")
         _print_ids(controller_client(on, namespace, state).run_schedule(schedule), output)
         return ExitCode.OK
     if is_slurm(on, namespace):
