@@ -143,11 +143,13 @@ class KueueJobs:
     async def _write(self, known: str) -> None:
         """Makes the next write to a job's Workload; the watch reports it, and so the one after it follows."""
         gang = self._gang_of(known)
-        if gang is None or gang.deleted:
+        if gang is None:
             self._known.discard(known)
             return  # the Workload is deleted with its owner
         parsed = gang.requested_spec[0] if gang.requested_spec else gang.parsed
         workload = self._workloads.get((parsed.namespace, workload_name(parsed)))
+        if workload is None and gang.deleted:
+            return  # it is to end, and never was in the queue
         wanted = workload_object(parsed, gang.job.priority)
         wanted["metadata"]["annotations"] = {_PODS_HASH: _hash_of(wanted)}
         outdated = workload is not None and _is_outdated(workload, wanted)
