@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import http.client
 import secrets
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from windlass.backends.kubernetes.client.resources import SECRETS
 from windlass.cli import job_messages
@@ -35,6 +39,10 @@ from windlass.jobs.description.options import RunOptions, from_options
 from windlass.server.errors import ApiError, ErrorCode
 
 _POLL_S = 0.5
+_START_S = 120
+"""Seconds for which JupyterLab may start in a pod that runs."""
+_ANSWER_S = 5.0
+_MAX_REASON = 1000
 _ENDED = ("Succeeded", "Failed")
 _NO_KUBECTL = "the notebook of a pod is reached by kubectl, which is not installed\ninstall it, and try again"
 
@@ -107,17 +115,52 @@ def _await_pod(cluster: ClusterClient, job_id: str, screen: Screen) -> PodRank:
 
 
 def _forward(command: list[str], token: str, show: Callable[[NotebookPage], None]) -> None:
-    """Forwards a port until kubectl ends. `show` gets the page."""
+    """Forwards a port until kubectl ends. `show` gets the page once JupyterLab answers. Raises ApiError."""
+    until = time.monotonic() + _START_S
+    with tempfile.TemporaryDirectory(prefix="windlass-notebook-") as folder:
+        while not _forward_once(command, lambda port: show(NotebookPage(port, token, Path(folder, "open.html")))):
+            if time.monotonic() > until:
+                message = f"JupyterLab has not answered for {_START_S} s"
+                raise ApiError(ErrorCode.NO_DAEMON, message, "see its output: windlass logs NAME")
+            time.sleep(_POLL_S)
+
+
+def _forward_once(command: list[str], show: Callable[[int], None]) -> bool:
+    """Forwards a port until kubectl ends; False if nothing answers on it: a refused connection ends kubectl."""
     with (
-        tempfile.TemporaryDirectory(prefix="windlass-notebook-") as folder,
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
     ):
         assert process.stdout is not None  # noqa: S101 - it is a pipe
         try:
-            fix = "forwarding needs create on pods/portforward, and get on pods, in its namespace"
-            port = wait_for_port(process.stdout, "kubectl does not forward a port to the notebook", fix)
-            show(NotebookPage(port, token, Path(folder, "open.html")))
+            port = _forwarded_port(process.stdout, errors)
+            if not _answers(port):
+                return False
+            show(port)
             for _ in process.stdout:
                 pass  # a full pipe would stop kubectl
         finally:
             process.terminate()
+    return True
+
+
+def _forwarded_port(lines: Iterable[str], errors: TextIO) -> int:
+    """Returns the port that kubectl forwards. Raises ApiError with the reason of kubectl if it ends first."""
+    fix = "forwarding needs create on pods/portforward, and get on pods, in its namespace"
+    try:
+        return wait_for_port(lines, "kubectl does not forward a port to the notebook", fix)
+    except ApiError as error:
+        errors.seek(0)
+        reason = errors.read(_MAX_REASON).strip() or "it prints no reason"
+        raise ApiError(error.code, f"{error.message}: {reason}", fix) from None
+
+
+def _answers(port: int) -> bool:
+    """Whether a server answers on a port of this machine, with whatever status."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api", timeout=_ANSWER_S):
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except (OSError, http.client.HTTPException):
+        return False
