@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+import windlass as windlass_api
 from windlass.cli.entry import main
 
 pytestmark = pytest.mark.timeout(300)
@@ -109,6 +110,22 @@ def test_a_job_is_held_released_and_cancelled(windlass, slurm):
     slurm.wait_for_state(number, "CANCELLED")
     assert "Cancelled" in windlass("status", job)[1]
     assert windlass("cancel", job)[0] == 5
+
+
+def test_the_python_client_submits_waits_and_reads_the_output(slurm):
+    with windlass_api.Client("slurm") as client:
+        job = client.submit(["sh", "-c", "echo I am $RANK"], name="python", nodes=2)
+        assert job.wait(timeout=100).phase == "Succeeded"
+        assert sorted((line.rank, line.text) for line in job.logs()) == [(0, "I am 0"), (1, "I am 1")]
+        assert [each.id for each in client.history(name="python")] == [job.id]
+        with pytest.raises(windlass_api.WindlassError, match="Slurm answers no queries about nodes"):
+            client.nodes()
+
+
+def test_a_schedule_is_refused(windlass):
+    code, text = windlass("submit", "--cron", "0 3 * * *", "--", "true")
+    assert code == 2
+    assert "repeat its batch script with scrontab" in text
 
 
 def test_an_impossible_job_is_refused_with_the_reason(windlass):

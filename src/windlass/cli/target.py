@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from windlass.server.client import Client
     from windlass.server.records_client import RecordsClient
 
-_SLURM_VERBS = "run, submit, queue, status, why, logs, cancel, suspend, resume"
+_SLURM_VERBS = "run, submit, queue, history, status, why, logs, cancel, suspend, resume"
 LOCAL, KUBERNETES, SLURM = "local", "kubernetes", "slurm"
 
 

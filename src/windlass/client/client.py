@@ -35,9 +35,9 @@ R = TypeVar("R")
 
 
 class Client(BlockingCalls):
-    """A client of one target: the daemon of this machine, or a cluster.
+    """A client of one target: the daemon of this machine, a cluster, or a Slurm.
 
-    `target`: "local", "kubernetes" or a context of the kubeconfig, as `--on` of the command line; None: its default.
+    `target`: "local", "kubernetes", "slurm" or a context of the kubeconfig, as `--on`; None: the default of `--on`.
     `namespace`: on a cluster. `state`: the state folder of the daemon. The target is contacted at the first call.
 
     Every method raises `WindlassError`, whose subclass states the kind and whose `fix` states the way out.

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from windlass.cli.target import (
     LOCAL,
     ControllerClient,
-    RecordSource,
+    JobController,
+    JobSource,
     controller_client,
+    is_slurm,
     record_source,
     resolve_context,
     state_folder,
@@ -28,6 +30,7 @@ from windlass.client.errors import InvalidRequestError, public_errors
 
 if TYPE_CHECKING:
     from windlass.cli.kubernetes.client import ClusterClient
+    from windlass.cli.slurm_cluster.client import SlurmClient
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,10 +45,15 @@ class TargetConnection:
 
     def __init__(self, target: str, namespace: str, state: Path | None) -> None:
         with public_errors():
-            self.context = resolve_context(target or os.environ.get("WINDLASS_ON", ""), namespace)
+            on = target or os.environ.get("WINDLASS_ON", "")
+            self.is_slurm = is_slurm(on, namespace)
+            """Whether the target is the Slurm of this login node."""
+            self.context = None if self.is_slurm else resolve_context(on, namespace)
             given = os.environ.get("WINDLASS_STATE")
             self.state = state_folder(Path(given) if given and state is None else state)
         self.namespace = namespace
+        self._slurm: list[SlurmClient] = []
+        """The client of Slurm, once it is needed."""
         self._cluster: list[ClusterClient] = []
         """The client of the cluster, once it has been opened."""
         self._threads = ThreadPoolExecutor(1 if self.is_cluster else _LOCAL_THREADS, "windlass-client")
@@ -74,11 +82,27 @@ class TargetConnection:
 
     def controller(self) -> ControllerClient:
         """Returns a client of the controller. Raises ApiError NO_DAEMON without a daemon."""
+        if self.is_slurm:
+            raise InvalidRequestError("Slurm answers no queries about nodes and queues here", "run sinfo or sacctmgr")
         return self.cluster() if self.is_cluster else controller_client(LOCAL, "", self.state)
 
-    def records(self) -> RecordSource:
+    def job_controller(self) -> JobController:
+        """Returns a client that acts on jobs: of the controller, or of Slurm."""
+        return self.slurm() if self.is_slurm else self.controller()
+
+    def records(self) -> JobSource:
         """Returns a client of the controller, else the stored records. Raises ApiError if there is neither."""
+        if self.is_slurm:
+            return self.slurm()
         return self.cluster() if self.is_cluster else record_source(LOCAL, "", self.state)
+
+    def slurm(self) -> SlurmClient:
+        """Returns the client of Slurm."""
+        from windlass.cli.slurm_cluster.client import SlurmClient  # noqa: PLC0415 - rarely needed
+
+        if not self._slurm:
+            self._slurm.append(SlurmClient())
+        return self._slurm[0]
 
     def cluster(self) -> ClusterClient:
         """Returns the client of the cluster, opened once. Call it only in the thread of this client."""

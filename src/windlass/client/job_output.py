@@ -13,13 +13,14 @@ from windlass.backends.local.paths import StatePaths
 from windlass.cli.log_tail import LogTail
 from windlass.cli.rank_placement import check_ranks, count_ranks
 from windlass.client.connection import TargetConnection
-from windlass.client.errors import TargetUnreachableError
+from windlass.client.errors import InvalidRequestError, TargetUnreachableError
 from windlass.client.job_queries import read_job
 from windlass.client.records import JobInfo, OutputLine
 
 if TYPE_CHECKING:
     from windlass.cli.kubernetes.client import ClusterClient
     from windlass.cli.kubernetes.pod_logs import PodLogs
+    from windlass.cli.slurm_cluster.client import SlurmClient
 
 _LOOK_INTERVAL_S = 0.2
 """Time between two queries for the end of a followed job."""
@@ -91,6 +92,8 @@ def open_output(connection: TargetConnection, job: str, selection: OutputSelecti
     """Opens the output of a job. Raises ApiError if there is no such job."""
     if connection.is_cluster:
         return _of_cluster(connection.cluster(), job, selection)
+    if connection.is_slurm:
+        return _of_slurm(connection.slurm(), job, selection)
     found = read_job(connection, job)
     if not found.members:
         check_ranks(found.id, selection.ranks or (), count_ranks(found.details))
@@ -124,6 +127,16 @@ def _log_tail(connection: TargetConnection, job: JobInfo, selection: OutputSelec
     last = sys.maxsize if selection.follow and not selection.attempt else first + 1
     attempts = None if selection.attempt == 0 else range(first, last)
     return LogTail(paths, job.id, ranks=selection.ranks, attempts=attempts)
+
+
+def _of_slurm(slurm: SlurmClient, job: str, selection: OutputSelection) -> JobOutput:
+    from windlass.cli.slurm_cluster.output_file import OutputFile  # noqa: PLC0415 - rarely needed
+
+    if selection.attempt is not None:
+        raise InvalidRequestError("one file has the output of all attempts on Slurm", "omit attempt")
+    ranks = None if selection.ranks is None else set(selection.ranks)
+    sources = [OutputFile(each.id, each.output, ranks) for each in slurm.find(job) if each.output]
+    return JobOutput(job, sources, follow=selection.follow)
 
 
 def _of_cluster(cluster: ClusterClient, job: str, selection: OutputSelection) -> JobOutput:

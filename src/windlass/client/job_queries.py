@@ -46,18 +46,18 @@ def list_ended_jobs(connection: TargetConnection, filters: Mapping[str, Any]) ->
 
 def explain_job(connection: TargetConnection, job: str, what_if: str) -> JobExplanation:
     """Returns the reason for the state of a job; a supposed job needs a controller."""
-    source = connection.controller() if what_if else connection.records()
+    source = connection.job_controller() if what_if else connection.records()
     return explanation_of(source.explain(job, what_if) if what_if else source.explain(job))
 
 
 def act_on_job(connection: TargetConnection, verb: str, job: str, how: Mapping[str, Any]) -> None:
     """Cancels, suspends or resumes a job or a whole array."""
-    connection.controller().act(verb, job, by=current_user(), **how)
+    connection.job_controller().act(verb, job, by=current_user(), **how)
 
 
 def read_metrics(connection: TargetConnection, job: str, filters: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the recorded telemetry of a job on this machine."""
-    if connection.is_cluster:
+    if connection.is_cluster or connection.is_slurm:
         raise InvalidRequestError(
             "metrics of jobs on a cluster are not recorded yet", "use `windlass top JOB`, or Prometheus"
         )

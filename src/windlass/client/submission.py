@@ -64,12 +64,16 @@ def submit_jobs(
     if connection.is_cluster:
         return _submit_to_cluster(connection.cluster(), read, ship, base)
     if ship:
-        raise InvalidRequestError("code is shipped to a cluster only", "remove ship, or name a cluster as the target")
+        raise InvalidRequestError("code is shipped to Kubernetes only", "remove ship, or name a cluster as the target")
+    if connection.is_slurm:
+        return _submit_to_slurm(connection, read)
     return _submit_here(connection, read)
 
 
 def _submit_call(connection: TargetConnection, call: BoundCall[Any], fields: JobFields) -> list[str]:
     """Submits the job of a call of a function."""
+    if connection.is_slurm:
+        raise InvalidRequestError("functions do not run on Slurm", "submit a command or a job file")
     described = fields_of_call(call, fields, in_cluster=connection.is_cluster)
     base = described.source.folder or current_folder()
     read = loads(_as_text(described.fields), source=_SOURCE, base=base, user=current_user())
@@ -83,6 +87,16 @@ def _submit_here(connection: TargetConnection, read: Sequence[Submission]) -> li
     """Submits jobs to the daemon of this machine, which outlives this process."""
     context = submission_context()
     return connection.controller().submit(for_this_machine(read, _warn), **context)
+
+
+def _submit_to_slurm(connection: TargetConnection, read: Sequence[Submission]) -> list[str]:
+    """Submits jobs by sbatch; warns of fields that have no effect on Slurm."""
+    from windlass.backends.slurm.submission import losses_of  # noqa: PLC0415 - rarely needed
+
+    for each in read:
+        for loss in losses_of(each):
+            _warn(f"{each.job.name}: {loss}")
+    return connection.slurm().submit(read, **submission_context())
 
 
 def _submit_to_cluster(cluster: ClusterClient, read: Sequence[Submission], ship: str, base: str) -> list[str]:

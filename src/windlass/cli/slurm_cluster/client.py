@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -26,6 +27,9 @@ from windlass.server.job_filter import parse_filter
 
 Json = dict[str, Any]
 _DEFAULT_LIMIT = 1_000
+_MAX_JOBS = 1_000_000
+_MAX_AGE_S = 1.0
+"""Age up to which the last answer of squeue is used again: its controller serves all users of a cluster."""
 
 
 class SlurmClient:
@@ -38,19 +42,21 @@ class SlurmClient:
     def __init__(self, run: CommandRunner = run_command) -> None:
         self._run = run
         self._reported: dict[str, ReportedState] = {}
+        self._known: list[SlurmJob] = []
+        self._known_at = -math.inf
 
     # --- queries -----------------------------------------------------------------------------------
 
     def find(self, name: str) -> list[SlurmJob]:
         """Returns the job, or the members of the array, of a number, an id or a name."""
         with api_errors():
-            return find_jobs(self._run, list_jobs(self._run), name)
+            return find_jobs(self._run, self._list(), name)
 
     def jobs(self, **filters: Any) -> list[Json]:
         """Returns jobs as lines of a listing; ended ones only as long as the controller knows them."""
         wanted, limit = parse_filter(filters), int(filters.get("limit") or _DEFAULT_LIMIT)
         with api_errors():
-            jobs = list_jobs(self._run)
+            jobs = self._list()
         chosen = [job for job in jobs if wanted.ended or phase_of(job) not in TERMINAL]
         shown = [job for job in sorted(chosen, key=listing_order) if wanted.has(job_state(job))]
         return [job_line(job, jobs) for job in shown[:limit]]
@@ -102,6 +108,13 @@ class SlurmClient:
     def close(self) -> None:
         """Does nothing: no connection is open between calls."""
 
+    def history(self, **filters: Any) -> list[Json]:
+        """Returns ended jobs that the controller still knows, latest first."""
+        since, limit = int(filters.get("since") or 0), int(filters.get("limit") or _DEFAULT_LIMIT)
+        lines = self.jobs(all="1", name=filters.get("name", ""), user=filters.get("user", ""), limit=_MAX_JOBS)
+        ended = [line for line in lines if line["finished_at"] is not None and line["finished_at"] >= since]
+        return sorted(ended, key=lambda line: -line["finished_at"])[:limit]
+
     # --- changes -----------------------------------------------------------------------------------
 
     def submit(
@@ -109,6 +122,7 @@ class SlurmClient:
     ) -> list[str]:
         """Submits jobs, all or none; returns their ids. `again`: those that the key marks are not submitted twice."""
         numbers: dict[str, str] = {}
+        self._known_at = -math.inf
         with api_errors():
             known = {job.comment: job for job in list_jobs(self._run)} if again else {}
             try:
@@ -131,6 +145,7 @@ class SlurmClient:
         living = [job for job in found if phase_of(job) not in TERMINAL]
         if not living:
             raise ApiError(ErrorCode.WRONG_STATE, f"{name} has ended", "submit it again")
+        self._known_at = -math.inf
         with api_errors():
             if verb == "cancel":
                 cancel_job(self._run, living[0].key if len(found) == 1 else str(living[0].array))
@@ -161,12 +176,19 @@ class SlurmClient:
 
         return submit_job(self._run, submission, mark, number_of)
 
+    def _list(self) -> list[SlurmJob]:
+        """Returns all jobs that the controller knows, as of at most a second ago."""
+        if time.monotonic() > self._known_at + _MAX_AGE_S:
+            self._known = list_jobs(self._run)
+            self._known_at = time.monotonic()
+        return self._known
+
     def _read(self, name: str) -> tuple[list[SlurmJob], list[SlurmJob]]:
         return self._read_all([name])
 
     def _read_all(self, names: Sequence[str]) -> tuple[list[SlurmJob], list[SlurmJob]]:
         with api_errors():
-            jobs = list_jobs(self._run)
+            jobs = self._list()
             return [job for name in names for job in find_jobs(self._run, jobs, name)], jobs
 
     def _explain(self, job: SlurmJob, jobs: Sequence[SlurmJob]) -> Json:

@@ -19,7 +19,6 @@ from windlass.cli.target import (
     StateOption,
     controller_client,
     job_source,
-    record_source,
     uses_color,
     warn_if_offline,
 )
@@ -258,7 +257,7 @@ def history(
 ) -> int:
     """List jobs that have ended, latest first. Needs no daemon."""
     earliest = int(time.time() * 1000) - parse_duration_option("--since", since) if since else 0
-    source = record_source(on, namespace, state)
+    source = job_source(on, namespace, state)
     read = functools.partial(source.history, name=name, user=user, since=earliest, limit=limit)
     watch_rows(_HISTORY, read, output, again=watch, paint=uses_color(no_color=no_color), limit=limit)
     return ExitCode.OK
