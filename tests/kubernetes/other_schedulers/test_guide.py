@@ -12,6 +12,8 @@ from cli.operator_process import operator
 from controlplane.build import find
 from controlplane.cluster import ControlPlane
 from controlplane.fake_kubelet import FakeKubelets
+from controlplane.tidy import clear
+from external.rig import until_empty
 from operator_account import operator_kubeconfig
 
 from .kueue_queues import FLAVOR, GROUP
@@ -54,6 +56,8 @@ def test_a_submitted_job_waits_for_kueue_and_why_has_its_message(plane: ControlP
                 await until_why(terminal, "Running on", "second")
             await api.delete("/apis/windlass.dev/v1alpha1/namespaces/default/trainingjobs")
             await api.delete(f"{GROUP}/namespaces/default/workloads")
+            await clear(api)
+            await until_empty(api)
 
     asyncio.run(scenario())
 
