@@ -74,7 +74,7 @@ def test_queue_status_and_why_of_a_waiting_job(windlass, slurm):
     assert "0 gpu free, 2 needed" in why
     assert f"{running}: 4 gpu (2 on n1, 2 on n2), by" in why
     assert waiting in windlass("why")[1]
-    assert "1 jobs hold nodes, 1 wait" in windlass("status")[1]
+    assert "jobs: 1 holds nodes, 1 waits" in windlass("status")[1]
     assert "no accounting" in windlass("status")[1]
 
 

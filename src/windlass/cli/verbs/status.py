@@ -157,7 +157,8 @@ def _controller_lines(facts: Json) -> Iterator[str]:
             yield f"recorded, not ended: {pluralize(facts['waiting'], 'other job')}"
         return
     if facts["kind"] == SLURM:
-        yield f"{facts['version']} schedules: {facts['holding']} jobs hold nodes, {facts['waiting']} wait"
+        yield f"{facts['version']} schedules these jobs"
+        yield _job_counts(facts)
         if facts["note"]:
             yield f"note: {facts['note']}"
         return
@@ -165,11 +166,15 @@ def _controller_lines(facts: Json) -> Iterator[str]:
     uptime = format_duration(facts["now"] - facts["since"])
     yield f"{controller} (pid {facts['pid']}, version {facts['version']}) for {uptime}"
     yield f"cluster: {facts['cluster']}: {format_resources(facts['capacity'])} in all"
-    holding, waiting = facts["holding"], facts["waiting"]
-    yield f"jobs: {holding} hold{'s' * (holding == 1)} nodes, {waiting} wait{'s' * (waiting == 1)}"
+    yield _job_counts(facts)
     yield f"state: {facts['state']}"
     if facts["trouble"]:
         yield f"trouble: {facts['trouble']}"
+
+
+def _job_counts(facts: Json) -> str:
+    holding, waiting = facts["holding"], facts["waiting"]
+    return f"jobs: {holding} hold{'s' * (holding == 1)} nodes, {waiting} wait{'s' * (waiting == 1)}"
 
 
 def _job_lines(job: Json, *, wide: bool) -> Iterator[str]:
