@@ -72,7 +72,7 @@ class NotebookTab:
         self.page.set_default_timeout(TIMEOUT_MS)
         self.page.goto(address)
         self.page.wait_for_selector(".jp-Notebook .jp-CodeCell")
-        self.page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']")
+        self.page.get_by_text("Python 3 (ipykernel) | Idle").first.wait_for()  # earlier, a dialog asks for the kernel
 
     def run(self, number: int, expected: str) -> str:
         """Runs the cell of this number and waits until its output holds a text; returns the output."""
