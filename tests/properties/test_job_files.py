@@ -26,6 +26,7 @@ from windlass.core.model.job import (
 from windlass.jobs.description.fields import JOB, walk
 from windlass.jobs.description.job_file import loads
 from windlass.jobs.description.rendering import render
+from windlass.jobs.description.schedule_fields import NAMES as SCHEDULE_FIELDS
 from windlass.jobs.description.submission import Submission
 from windlass.jobs.errors import MAX_SHOWN, InputError
 from windlass.jobs.field_docs.json_schema import schema
@@ -316,9 +317,14 @@ def test_the_schema_accepts_what_the_parser_accepts(document):
 
 
 def beyond_a_schema(document):
-    """Tells whether a document violates rules that the schema cannot state: elastic bounds, and agents' commands."""
+    """Whether a document may violate rules that the schema cannot state: elastic bounds, agents, schedules."""
     if not isinstance(document, dict):
         return False
+    if any(name in document for name in SCHEDULE_FIELDS):
+        times = ("cron", "time_zone")
+        is_plain = all(document.get(name, examples[name]) == examples[name] for name in times)
+        if not is_plain or "cron" not in document or "after" in document:
+            return True
     started = document.get("command") == "python train.py" and "roles" not in document
     if document.get("agent") and not (started and document.get("launcher", "agent") == "agent"):
         return True
@@ -335,6 +341,8 @@ def test_every_example_is_accepted(name):
     document = {"command": "python train.py", name: examples[name]}
     if name == "roles":
         del document["command"]
+    if name in SCHEDULE_FIELDS:
+        document["cron"] = examples["cron"]
     assert loads(json.dumps(document))
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from windlass.backends.local.sealed_text import seal, unseal
 from windlass.backends.local.state_reader import CorruptError, StateReader
+from windlass.backends.local.state_store import SCHEDULE_KEY
 from windlass.jobs.description.submission import Submission
 from windlass.jobs.schedules.schedule import Schedule, ScheduleStatus
 
@@ -47,7 +48,8 @@ def record_text(record: ScheduleRecord) -> str:
 
 def read_schedules(records: StateReader, database: Path) -> list[ScheduleRecord]:
     """Returns every schedule, by name. Raises CorruptError."""
-    rows = records.rows("SELECT name, record FROM schedules ORDER BY name")
+    query = "SELECT substr(key, ?), value FROM meta WHERE substr(key, 1, ?) = ? ORDER BY key"
+    rows = records.rows(query, (len(SCHEDULE_KEY) + 1, len(SCHEDULE_KEY), SCHEDULE_KEY))
     try:
         return [_decode(unseal(text, name)) for name, text in rows]
     except (msgspec.MsgspecError, ValueError) as error:

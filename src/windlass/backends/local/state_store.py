@@ -41,6 +41,8 @@ _FORGET_ENVIRONMENT = (
 )
 """Environments are stored once for all jobs that have them: the last of these jobs takes its environment along."""
 _BUSY_TIMEOUT_MS = 5_000
+SCHEDULE_KEY = "schedule "
+"""First part of the keys of schedules: facts of the folder, which earlier versions leave as they are."""
 _encode = msgspec.json.encode
 _Placements: TypeAlias = tuple[Placement | None, Placement | None]
 """The values of the fields `PLACEMENTS` of one status."""
@@ -187,10 +189,11 @@ class StateStore(StateReader):
 
     def _put_schedule(self, name: str, text: str | None) -> None:
         if text is None:
-            self._connection.execute("DELETE FROM schedules WHERE name = ?", (name,))
+            self._connection.execute("DELETE FROM meta WHERE key = ?", (f"{SCHEDULE_KEY}{name}",))
             self._removed_environment = True
         else:
-            self._connection.execute("INSERT OR REPLACE INTO schedules (name, record) VALUES (?, ?)", (name, text))
+            row = (f"{SCHEDULE_KEY}{name}", text)
+            self._connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", row)
 
     def _put_placements(self, state: JobState) -> None:
         placements = (state.status.placement, state.status.resize_to)

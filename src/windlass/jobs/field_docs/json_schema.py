@@ -2,7 +2,7 @@
 
 It accepts what the parser accepts, except for rules that a schema cannot express: the number of an array's indexes,
 balanced quotes in a command line, that a torchrun of several nodes must not be --standalone, that an elastic role's min
-is not above its max, and that only one role is elastic.
+is not above its max, that only one role is elastic, and that cron and time_zone can be read and stand together.
 """
 
 from __future__ import annotations
