@@ -61,7 +61,7 @@ def test_no_later_gang_uses_up_the_quota_that_a_gang_waits_for():
     )
     assert admitted(plan) == {}
     assert plan.verdicts["j-3"].behind == "j-2"
-    assert plan.verdicts["j-3"].message == "would fit now, but j-2 goes first"
+    assert plan.verdicts["j-3"].message == "would fit now, but j-2 goes first: quota of small is kept for it"
 
 
 def test_a_gang_that_does_not_touch_claimed_quota_starts():

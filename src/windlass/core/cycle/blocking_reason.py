@@ -18,6 +18,7 @@ from windlass.core.queues.limits import find_limit
 if TYPE_CHECKING:
     from windlass.core.preemption.victim_search import Eviction
 
+_LATER = Verdict(Reason.PENDING_EVALUATION, "would fit now; looked at again at the next change")
 _NAMED = 3
 """Maximum number of gangs that a message names; it counts the others."""
 
@@ -49,27 +50,28 @@ def _in_the_way(cycle: SchedulingCycle, gang: PendingGang) -> Verdict:
     """The verdict for a gang that would fit if no other gang or reservation came first."""
     if class_key_of(gang) in cycle.untried:
         return Verdict(Reason.PENDING_EVALUATION, _UNTRIED)
-    first = _goes_first(cycle, gang)
-    return (_after(first) if first else _reserved(cycle, gang)) or _after(None)
+    return _goes_first(cycle, gang) or _reserved(cycle, gang) or _LATER
 
 
-def _goes_first(cycle: SchedulingCycle, gang: PendingGang) -> PendingGang | None:
-    """The first gang ahead whose claim on the queue's quota, or else on nodes, keeps this one waiting."""
+def _goes_first(cycle: SchedulingCycle, gang: PendingGang) -> Verdict | None:
+    """The verdict for a gang behind the first one ahead that has a claim on the queue's quota, or else on nodes."""
     if cycle.obstacles.get(gang.id) is Obstacle.QUOTA or cycle.find_obstacle(gang) is Obstacle.QUOTA:
         return _first_claim(cycle, gang)
     if first := cycle.profile.first_conflict(gang):
-        return first
+        return _after(first, "")
     mine = usable_nodes(cycle.snapshot.table, gang.demands)
-    return next((hold.gang for hold in cycle.reserved_nodes if hold.gang.id != gang.id and hold.mask[mine].any()), None)
+    holds = (hold.gang for hold in cycle.reserved_nodes if hold.gang.id != gang.id and hold.mask[mine].any())
+    return next((_after(first, "") for first in holds), None)
 
 
-def _first_claim(cycle: SchedulingCycle, gang: PendingGang) -> PendingGang | None:
-    """The first gang with a claim on quota: in this queue or above it, or else in the same tree."""
+def _first_claim(cycle: SchedulingCycle, gang: PendingGang) -> Verdict | None:
+    """The verdict for a gang behind the first claim on quota: in its queue or above it, or else in the same tree."""
     path = cycle.usage.tree.path
     mine = path.get(gang.queue, ())
     relatives = (queue for queue in cycle.claims.first if path.get(queue, ())[-1:] == mine[-1:])
-    claims = (cycle.claims.first.get(queue) for queue in (*mine, *relatives))
-    return next((first for first in claims if first is not None and first.id != gang.id), None)
+    claims = ((cycle.claims.first.get(queue), queue) for queue in (*mine, *relatives))
+    others = ((first, queue) for first, queue in claims if first is not None and first.id != gang.id)
+    return next((_after(first, f": quota of {queue} is kept for it") for first, queue in others), None)
 
 
 def eviction_verdict(eviction: Eviction) -> Verdict:
@@ -108,7 +110,5 @@ def _reserved(cycle: SchedulingCycle, gang: PendingGang) -> Verdict | None:
     return None
 
 
-def _after(first: PendingGang | None) -> Verdict:
-    if first is None:
-        return Verdict(Reason.PENDING_EVALUATION, "would fit now; looked at again at the next change")
-    return Verdict(Reason.WAITING_FOR_QUOTA, f"would fit now, but {first.id} goes first", behind=first.id)
+def _after(first: PendingGang, claim: str) -> Verdict:
+    return Verdict(Reason.WAITING_FOR_QUOTA, f"would fit now, but {first.id} goes first{claim}", behind=first.id)

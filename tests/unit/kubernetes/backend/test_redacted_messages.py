@@ -22,7 +22,7 @@ from windlass.core.model.status import Placement
 from windlass.server.operator.pending_reasons import write_reason
 
 OTHERS = (
-    "would fit now, but team-a/secret-model goes first",
+    "would fit now, but team-a/secret-model goes first: quota of lab is kept for it",
     "starts when its nodes have been given back, by team-a/secret-model, team-a/pod/x and 3 more",
     "needs 2 GPUs; not preempted for it, as their eviction was refused: team-a/secret-model",
 )
