@@ -43,7 +43,7 @@ class LocalNotebook:
         job_id = self._running()
         # 2. Without one, submit the job with a new token.
         if not job_id:
-            submission = self._submission()
+            submission = notebook_submission(self._options, self._folder, self._state, self._idle_ms)
             self._folder.prepare()
             new_token(self._folder)
             job_id = self._daemon.submit(for_this_machine([submission]), **submission_context())[0]
@@ -65,17 +65,6 @@ class LocalNotebook:
             raise UsageError(f"{line['id']} is no notebook and has its name\nchoose another one: --name NAME")
         return ""
 
-    def _submission(self) -> Submission:
-        """Returns the job. Raises UsageError without JupyterLab, and InputError."""
-        if not all(map(importlib.util.find_spec, ("jupyterlab", "ipykernel"))):
-            raise UsageError("a notebook needs JupyterLab, which is missing\npip install 'windlass-train[notebook]'")
-        given = Path(self._options.workdir).expanduser() if self._options.workdir else None
-        workspace = ("--workspace", str(Path(current_folder(), given))) if given else ()
-        idle = ("--idle", f"{self._idle_ms / 1000:g}")
-        command = (sys.executable, "-m", MODULE, "--folder", str(self._folder.path), *idle, *workspace)
-        env = (*self._options.env, f"WINDLASS_STATE={self._state}")
-        return from_options(replace(self._options, env=env), command, cwd=os.sep, user=current_user())
-
     def _await_port(self, job_id: str) -> int:
         """Waits until the server of a job listens; returns its port. Raises ApiError if the job ends first."""
         while True:
@@ -88,6 +77,18 @@ class LocalNotebook:
                 return address.port
             self._screen.state(_state_line(job))
             time.sleep(_POLL_S)
+
+
+def notebook_submission(options: RunOptions, folder: NotebookFolder, state: Path, idle_ms: int) -> Submission:
+    """Returns the job: one rank, whatever its GPUs. Raises UsageError without JupyterLab, and InputError."""
+    if not all(map(importlib.util.find_spec, ("jupyterlab", "ipykernel"))):
+        raise UsageError("a notebook needs JupyterLab, which is missing\npip install 'windlass-train[notebook]'")
+    given = str(Path(current_folder(), Path(options.workdir).expanduser())) if options.workdir else None
+    workspace = ("--workspace", given) if given else ()
+    command = (sys.executable, "-m", MODULE, "--folder", str(folder.path), "--idle", f"{idle_ms / 1000:g}", *workspace)
+    env = (*options.env, f"WINDLASS_STATE={state}")
+    described = replace(options, env=env, procs=1, workdir=given)
+    return from_options(described, command, cwd=os.sep, user=current_user())
 
 
 def _state_line(job: Json) -> str:

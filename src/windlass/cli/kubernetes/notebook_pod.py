@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -92,7 +92,8 @@ def _running(cluster: ClusterClient, wanted: PodNotebook) -> tuple[str, str] | N
 def _submit(cluster: ClusterClient, wanted: PodNotebook) -> tuple[str, str]:
     """Creates the job and the Secret that its pod waits for; returns the job's id and the token."""
     secret, token = f"windlass-notebook-{secrets.token_hex(5)}", secrets.token_urlsafe(32)
-    made = from_options(wanted.options, server_command(wanted.idle_ms), cwd=current_folder(), user=current_user())
+    options = replace(wanted.options, procs=1)  # one server, whatever its GPUs
+    made = from_options(options, server_command(wanted.idle_ms), cwd=current_folder(), user=current_user())
     (notebook,), code = ship_code([made], NO, Path(current_folder()))
     objects = objects_of_jobs([in_pod(notebook, secret, wanted.claim)], code, cluster.finder)
     (job_id,) = cluster.submit(objects.manifests)
