@@ -78,6 +78,20 @@ def test_cells_return_values_and_errors_of_their_ranks(kernel):
     assert "is no verb of this magic" in run("%windlass cancel broken")[2]
 
 
+DIGITS = f"""%%windlass -N 2 --cpus 0 --name digits
+import runpy, sys
+sys.argv = ["train.py", "--epochs", "2"]
+trained = runpy.run_path("{Path(__file__).parents[2] / "examples/digits/train.py"}", run_name="__main__")
+trained["BATCH"]"""
+
+
+def test_a_cell_trains_the_digits_on_two_ranks(kernel):
+    text, value, error = kernel[0].run(DIGITS)
+    assert ("[r0] 2 ranks, gloo" in text, "[r0] test accuracy 0.9" in text, value, error) == (True, True, "64", ""), (
+        text
+    )
+
+
 def test_an_interrupt_cancels_the_job_of_the_cell(kernel, state: Path):
     cells, manager = kernel
     sent = []

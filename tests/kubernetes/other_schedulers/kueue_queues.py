@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from controlplane import kueue
 from controlplane.api import Api
-from controlplane.kueue import until_answered
+from controlplane.cluster import ControlPlane
+from controlplane.kueue import KueueServer, until_answered
 from controlplane.processes import Server
+
+from windlass.deploy.crds import DEFAULT, crds
 
 GROUP = "/apis/kueue.x-k8s.io/v1beta2"
 QUEUE = "research"
 GPUS = 4
 FLAVOR = {"pool": "a100"}
 """Labels of the nodes of the flavor."""
+_TRAINING_JOBS = "TrainingJob.v1alpha1.windlass.dev"
+
+
+@contextmanager
+def with_kueue(plane: ControlPlane) -> Iterator[None]:
+    """Runs Kueue on a control plane, with its queue, and with the kinds of Windlass."""
+    asyncio.run(_install(plane))
+    with kueue.kueue_servers(plane, [_TRAINING_JOBS]) as servers:
+        asyncio.run(_set_up(plane, servers))
+        yield
+
+
+async def _install(plane: ControlPlane) -> None:
+    async with plane.api() as api:
+        await kueue.install_kueue(api)
+        await kueue.install(api, crds(DEFAULT))
+
+
+async def _set_up(plane: ControlPlane, servers: tuple[KueueServer, ...]) -> None:
+    async with plane.api() as api:
+        await kueue.register_webhooks(api, plane, servers)
+        await create_queues(api, servers)
 
 
 def _cluster_queue() -> dict[str, Any]:
