@@ -32,6 +32,13 @@ def test_the_rows_of_the_guide(state: Path):
             assert {line.rpartition(" ")[2] for line in ran.stdout.splitlines()} == {"2"}, slurm
 
 
+def test_srun_of_a_look_up_runs_on_all_nodes(state: Path):
+    with daemon(state, "--local-nodes", "2"):
+        ran = windlass(state, "srun", "-N2", "-l", "hostname")
+    assert sorted(line.partition(":")[0] for line in ran.stdout.splitlines()) == ["0", "1"]
+    assert "first node" not in ran.stderr
+
+
 def test_srun_prints_lines_of_tasks_as_they_are(state: Path):
     ran = windlass(state, "srun", "-Q", "echo", "$HOME  x")
     assert (ran.returncode, ran.stdout) == (0, "$HOME  x\n")

@@ -53,8 +53,23 @@ class ScriptBody:
 
     @property
     def gang_steps(self) -> list[SrunStep]:
-        """Steps that start processes on more than the first node, or several on it."""
-        return [step for step in self.steps if not step.is_lookup and (step.is_placed or not step.is_single)]
+        """Steps that start processes on more than the first node, or several on it; those that do work first.
+
+        A step such as `srun hostname` counts only if the script does not read its output, and if no command besides
+        the steps would be repeated on each node because of it.
+        """
+        several = [step for step in self.steps if step.is_placed or not step.is_single]
+        working = [step for step in several if not step.is_lookup]
+        shown = [step for step in several if step.is_lookup and not step.is_substituted]
+        return working + (shown if working or not self.other_commands else [])
+
+    @property
+    def other_commands(self) -> list[tuple[Place, str]]:
+        """Commands besides steps and set-up."""
+        steps = {step.place for step in self.steps}
+        return [
+            (place, line) for place, line in self.script.commands if place not in steps and not _SETUP.match(line.strip())
+        ]
 
     @property
     def has_launcher(self) -> bool:
@@ -101,7 +116,8 @@ def body_losses(body: ScriptBody, nodes: int, tasks: int) -> Iterator[Loss]:
     if body.gang_steps and nodes * tasks > 1:
         yield from _repeated_commands(body)
     if nodes > 1 and not body.gang_steps:
-        yield Loss(Place(1, 1), f"{nodes} nodes", "the script starts nothing by srun: it runs on the first node only")
+        only = "only look-ups" if body.steps else "nothing"
+        yield Loss(Place(1, 1), f"{nodes} nodes", f"the script starts {only} by srun: it runs on the first node only")
 
 
 def _unknown_variables(script: BatchScript) -> Iterator[Loss]:
@@ -140,10 +156,7 @@ def _step_losses(steps: tuple[SrunStep, ...]) -> Iterator[Loss]:
 
 def _repeated_commands(body: ScriptBody) -> Iterator[Loss]:
     """Commands besides steps: Slurm runs them once on the first node, and here every task does."""
-    steps = {step.place for step in body.steps}
-    repeated = [
-        (place, line) for place, line in body.script.commands if place not in steps and not _SETUP.match(line.strip())
-    ]
+    repeated = body.other_commands
     if repeated:
         place, line = repeated[0]
         lines = ", ".join(str(each.line) for each, _ in repeated[:10])

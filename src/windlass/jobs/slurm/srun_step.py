@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from windlass.jobs.errors import Place
 from windlass.jobs.slurm.batch_script import BatchScript
@@ -23,6 +23,7 @@ LONG_WITH_VALUE = tuple(_LONG.split())
 """Long options of srun that take a value, which may be a word of its own."""
 _CALL = re.compile(r"(?:^|[;&|(`{]|\$\(|\b(?:time|exec|if|then|do|else|!))\s*(?:\w+=\S*\s+)*srun(?=\s|$)")
 _LOOKUP = re.compile(r"(?:hostname|nvidia-smi|env|date|uname|whoami|ip)\b")
+_PARENTHESIS = re.compile(r"\$?\(|\)")
 _ONE = re.compile(r"1(?:-1)?")
 
 
@@ -35,6 +36,8 @@ class SrunStep:
     """Long names without dashes, or letters of short options; and values."""
     command: str
     """The text after the options, to the end of the line."""
+    is_substituted: bool = False
+    """Whether the script reads the output: the step stands within $(…) or backticks."""
 
     def value(self, *names: str) -> str:
         """The last value of an option by any of its names; "" without it."""
@@ -47,7 +50,7 @@ class SrunStep:
 
     @property
     def is_lookup(self) -> bool:
-        """Tells whether the step only asks for facts."""
+        """Tells whether the step only prints facts about a node."""
         return _LOOKUP.match(self.command) is not None
 
     @property
@@ -64,13 +67,27 @@ class SrunStep:
 def read_steps(script: BatchScript) -> list[SrunStep]:
     """The steps of a script, in order. Text that is no call of srun is left out."""
     return [
-        _step(place, line[found.end() :]) for place, line in script.commands for found in _CALL.finditer(_plain(line))
+        replace(_step(place, line[found.end() :]), is_substituted=_is_substituted(plain[: found.end()]))
+        for place, line in script.commands
+        for plain in (_plain(line),)
+        for found in _CALL.finditer(plain)
     ]
 
 
 def _plain(line: str) -> str:
     """The line with comments and single-quoted text blanked, of equal length."""
     return re.sub(r"'[^']*'|(?<=\s)#.*", lambda found: " " * len(found[0]), line)
+
+
+def _is_substituted(before: str) -> bool:
+    """Tells whether a text ends within a command substitution."""
+    opened: list[str] = []
+    for found in _PARENTHESIS.findall(before):
+        if found != ")":
+            opened.append(found)
+        elif opened:
+            opened.pop()
+    return "$(" in opened or before.count("`") % 2 == 1
 
 
 def _step(place: Place, text: str) -> SrunStep:

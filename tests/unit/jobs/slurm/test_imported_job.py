@@ -147,6 +147,35 @@ def test_launcher_of_a_body(options, body, launcher, procs):
     assert (fields["launcher"], fields.get("procs")) == (launcher, procs)
 
 
+def runs_on_the_first_node_only(body: str) -> bool:
+    return any("it runs on the first node only" in loss for loss in losses("--nodes=2", body=body))
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["srun hostname", "srun -l date\nsrun nvidia-smi", "x=$((1+2)); srun env", "srun nvidia-smi\nsrun train"],
+)
+def test_a_step_that_prints_facts_runs_on_all_nodes(body):
+    assert not runs_on_the_first_node_only(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'nodes=($(srun hostname))\nmake "$nodes"',
+        "f() { ip=`srun -N2 hostname -i`; }\nmake $ip",
+        "srun hostname\npython train.py",
+    ],
+)
+def test_a_step_whose_output_is_read_or_a_diagnosis_before_other_commands_starts_no_other_node(body):
+    assert runs_on_the_first_node_only(body)
+
+
+def test_a_diagnosis_before_the_program_does_not_decide_the_number_of_tasks():
+    body = "srun --ntasks-per-node=1 nvidia-smi\nsrun ./train"
+    assert imported("--nodes=2 --ntasks-per-node=4", body=body).fields["procs"] == 4
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
