@@ -1,7 +1,9 @@
 """`squeue`, `sinfo`, `sacct`, `sbatch` and `scancel`: options, formats and exit codes."""
 
 import json
+import shlex
 import time
+from pathlib import Path
 
 import pytest
 
@@ -166,6 +168,19 @@ def test_sacct_lists_ended_jobs(listed, windlass):
     assert windlass("sacct", "-n", "-j", "3", "-o", "jobid%8,exitcode").out == "digits-3      3:0\n"
 
 
+def test_sacct_lists_the_oldest_first(listed, windlass):
+    listed.says["/v1/jobs"]["jobs"].reverse()
+    assert windlass("sacct", "-n", "-P", "-o", "JobID").out == "digits-1\ndigits-2\ndigits-3\n"
+
+
+def test_sacct_names_the_nodes_of_the_last_attempt_of_an_ended_job(listed, windlass):
+    tasks = [{"generation": number, "node": node} for number, node in ((1, "n9"), (2, "n4"), (2, "n5"), (2, "n5"))]
+    listed.says["/v1/jobs/digits-3"] = {"id": "digits-3", "tasks": tasks}
+    out = windlass("sacct", "-n", "-P", "-o", "JobID,NodeList").out
+    assert out == "digits-1|n[1-2]\ndigits-2|None assigned\ndigits-3|n[4-5]\n"
+    assert [path for _, path, _, _ in listed.asked] == ["/v1/jobs", "/v1/jobs/digits-3"]
+
+
 def test_sacct_lists_jobs_of_a_time(listed, windlass):
     [failed] = [job for job in listed.says["/v1/jobs"]["jobs"] if job["phase"] == "Failed"]
 
@@ -213,6 +228,46 @@ def test_scancel_by_number_and_by_filter(listed, windlass):
     assert listed.asked[-1][3]["jobs"] == ["digits-2"]
 
 
+def test_scancel_cancels_the_latest_first_so_that_no_dependent_fails(listed, windlass):
+    listed.says["/v1/cancel"] = {"jobs": [], "errors": []}
+    assert windlass("scancel", "-u", "zoë") == (0, "", "")
+    assert listed.asked[-1][3]["jobs"] == ["digits-3", "digits-2", "digits-1"]
+
+
+@pytest.fixture
+def array(listed):
+    """The daemon with the tasks 0 to 3 of an array."""
+    [line] = [job for job in listed.says["/v1/jobs"]["jobs"] if job["number"] == 2]
+    tasks = [{**line, "id": f"long-9_{n}", "number": 9, "array": "long-9", "index": n} for n in range(4)]
+    listed.says |= {"/v1/jobs": {"jobs": tasks}, "/v1/cancel": {"jobs": [], "errors": []}}
+    return listed
+
+
+@pytest.mark.parametrize(
+    ("word", "tasks"),
+    [
+        ("long-9_[1-2]", ["long-9_1", "long-9_2"]),
+        ("9_[0,3]", ["long-9_0", "long-9_3"]),
+        ("9_2", ["long-9_2"]),
+        ("long-9", [f"long-9_{n}" for n in range(4)]),
+    ],
+)
+def test_scancel_takes_tasks_of_an_array(array, windlass, word, tasks):
+    assert windlass("scancel", word) == (0, "", "")
+    assert array.asked[-1][3]["jobs"] == tasks
+
+
+def test_scancel_names_tasks_that_are_unknown(array, windlass):
+    ran = windlass("scancel", "long-9_[3-4]", "long-9_[x]")
+    assert ran.code == 1
+    assert "Invalid job id specified: long-9_4\n" in ran.err
+    assert "Invalid job id specified: long-9_[x]\n" in ran.err
+
+
+def test_squeue_takes_r_as_tasks_have_lines_of_their_own(array, windlass):
+    assert windlass("squeue", "-h", "-r", "-o", "%i").out.split() == [f"long-9_{n}" for n in range(4)]
+
+
 def test_sbatch_submits_the_imported_job(daemon, windlass, tmp_path):
     daemon.says["/v1/jobs"] = {"ids": ["train-7"]}
     script = tmp_path / "train.sbatch"
@@ -247,6 +302,57 @@ def test_sbatch_submits_a_wrapped_command(daemon, windlass):
     assert windlass("sbatch", "--wrap", "echo $HOME").code == 0
     [submission] = daemon.asked[-1][3]["submissions"]
     assert submission["job"]["roles"][0]["command"][-1].endswith("echo $HOME\n")
+
+
+@pytest.mark.parametrize(
+    ("dependency", "after"),
+    [
+        ("afterok:2", ["digits-2"]),
+        ("afterok:2:digits-3,afterany:1", ["digits-2", "digits-3", "digits-1"]),
+    ],
+)
+def test_sbatch_waits_for_jobs_by_number(listed, windlass, train, dependency, after):
+    listed.says["/v1/jobs"]["ids"] = ["train-7"]
+    assert windlass("sbatch", "-d", dependency, train).code == 0
+    [submission] = listed.asked[-1][3]["submissions"]
+    assert [each["job_id"] for each in submission["job"]["after"]] == after
+
+
+@pytest.mark.parametrize("job", ["999", "Foo", "2_7"])
+def test_sbatch_refuses_a_dependency_on_an_unknown_job(listed, windlass, train, job):
+    ran = windlass("sbatch", f"--dependency=afterok:2:{job}", train)
+    assert (ran.code, ran.out) == (1, "")
+    assert f"Batch job submission failed: Job dependency problem: there is no job {job}\n" in ran.err
+    assert all("submissions" not in str(body) for _, _, _, body in listed.asked)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("#!/bin/bash\r\n#SBATCH -N 2\r\nsrun ./train\r\n", "Batch script contains DOS line breaks (\\r\\n) instead"),
+        ("#!/bin/bash\n#SBATCH --nodez=2\nsrun ./train\n", "unrecognized option '--nodez': correct or remove it;"),
+        ("#!/bin/bash\n#SBATCH -N 2\n#SBATCH foo\nsrun ./train\n", "job:3:9: unrecognized option 'foo'"),
+    ],
+)
+def test_sbatch_refuses_what_sbatch_of_slurm_refuses(daemon, windlass, tmp_path, text, message):
+    script = tmp_path / "job"
+    script.write_bytes(text.encode())
+    ran = windlass("sbatch", str(script))
+    assert (ran.code, ran.out, daemon.asked) == (1, "", [])
+    assert message in ran.err
+
+
+def test_the_command_of_a_job_of_sbatch_is_its_script(daemon, windlass, train, lines, monkeypatch):
+    daemon.says["/v1/jobs"] = {"ids": ["train-7"]}
+    Path(train).write_text("#!/bin/bash\n#SBATCH -N 2\nsrun ./train $1\n")
+    monkeypatch.chdir(Path(train).parent)
+    windlass("sbatch", "train.sbatch", "it's")
+    [submission] = daemon.asked[-1][3]["submissions"]
+    command = shlex.join(submission["job"]["roles"][0]["command"])
+    extra = {"command": command, "after": [], "avoid": [], "labels": {}, "workdir": "/", "whole_node": False}
+    daemon.says["/v1/jobs"] = {"jobs": [{**lines("running")[0], **extra}]}
+    assert f"\n   Command={train}\n" in windlass("scontrol", "show", "job", "1").out
+    assert windlass("squeue", "-h", "-o", "%o").out == f"{train}\n"
 
 
 def test_sbatch_waits_and_exits_with_the_code_of_the_job(daemon, windlass, train, lines, monkeypatch):

@@ -153,7 +153,12 @@ class AccountingTable:
     def fields(self) -> str:
         """Fields of a job that the table needs, joined by commas."""
         needed = {name for column in self.columns for name in column.needs}
-        return ",".join(sorted({"id", "number", "array", "created_at", "finished_at", *STATE, *needed}))
+        return ",".join(sorted({"id", "number", "array", "index", "created_at", "finished_at", *STATE, *needed}))
+
+    @property
+    def has_node_list(self) -> bool:
+        """Whether the table names the nodes of each job."""
+        return any(column.title == "NodeList" for column in self.columns)
 
     def lines(self, rows: Iterable[Row], *, header: bool) -> Iterator[str]:
         """The header, and a line for each row."""

@@ -53,7 +53,7 @@ def job_record(row: Row) -> Record:
         [("NumNodes", job_fields.nodes_number(row)), ("NumCPUs", job_fields.cpus_of(row)), _tasks(row)],
         [("TRES", _tres(row["request"], row["replicas"]))],
         [("OverSubscribe", "NO" if row.get("whole_node") else "OK"), ("TresPerNode", job_fields.gpus_of(row))],
-        [("Command", row.get("command") or NULL)],
+        [("Command", job_fields.command_of(row))],
         [("WorkDir", row.get("workdir") or NULL)],
     ]
 

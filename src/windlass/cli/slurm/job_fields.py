@@ -23,6 +23,7 @@ from windlass.cli.slurm.field_values import (
     slurm_time,
 )
 from windlass.cli.slurm.format_text import Row, SlurmField
+from windlass.jobs.slurm.shell_environment import script_of
 
 DEFAULT_FORMAT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 LONG_FORMAT = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
@@ -77,6 +78,11 @@ def dependencies_of(row: Row) -> str:
     """The jobs that a job waits for: "afterok:train-1"."""
     named = (each.partition(":") for each in row.get("after", ()))
     return ",".join(f"{_AFTER.get(condition, condition)}:{job}" for condition, _, job in named) or NULL
+
+
+def command_of(row: Row) -> str:
+    """The script of a job that sbatch submitted, or its command."""
+    return script_of(str(row.get("command") or NULL))
 
 
 def label_of(name: str, default: str) -> Callable[[Row], str]:
@@ -142,7 +148,7 @@ FIELDS = MappingProxyType(
         "M": SlurmField("TIME", lambda row: slurm_duration(run_time(row)), RUN_TIME),
         "n": SlurmField("REQ_NODES", _always("")),
         "N": SlurmField("NODELIST", lambda row: node_list(row["nodes"]), ("nodes",)),
-        "o": SlurmField("COMMAND", _text("command"), ("command",)),
+        "o": SlurmField("COMMAND", command_of, ("command",)),
         "O": SlurmField("CONTIGUOUS", _always("0")),
         "p": SlurmField("PRIORITY", _text("priority"), ("priority",)),
         "P": SlurmField("PARTITION", _text("queue"), ("queue",)),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,7 +30,7 @@ from windlass.cli.verbs.slurm_listings import (
     Partitions,
     States,
     UsersOption,
-    is_named,
+    names_of,
     parse_states,
 )
 from windlass.server.errors import error_from_json
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from windlass.core.model.job import Job
     from windlass.jobs.description.submission import Submission
     from windlass.jobs.imports.imported_job import ImportedJob
+    from windlass.jobs.syntax.text import Text
 
 
 _HELP = """Usage: windlass sbatch [OPTIONS] SCRIPT [ARGS]...
@@ -61,9 +63,10 @@ Options: those of sbatch, such as -N, -n, -c, --gres, -t, -p, -J, -a, -d, -H, an
 
 def _sbatch(words: list[str]) -> int:
     """Submits the script of a command line; see `_HELP`."""
+    from windlass.cli.slurm.job_dependencies import with_job_ids  # noqa: PLC0415
+    from windlass.jobs.slurm.batch_script import read_script  # noqa: PLC0415
     from windlass.jobs.slurm.imported_job import import_script  # noqa: PLC0415
     from windlass.jobs.slurm.sbatch_command import SbatchCommandError, read_command, wrapped_script  # noqa: PLC0415
-    from windlass.jobs.syntax.text import read_text  # noqa: PLC0415
 
     # 1. The options of command line and environment.
     try:
@@ -74,15 +77,17 @@ def _sbatch(words: list[str]) -> int:
     if call.keys() & {"-h", "--help", "--usage"}:
         print(_HELP)
         return ExitCode.OK
+    state = Path(call["--state"]) if "--state" in call else _state_of_environment()
+    on, namespace = call.get("--on", os.environ.get("WINDLASS_ON", "")), call.get("--namespace", "")
     # 2. The job of the script.
-    text = wrapped_script(call["--wrap"]) if "--wrap" in call else read_text(command.script)
-    job = import_script(text, command.words[1:], command.options)
+    text = wrapped_script(call["--wrap"]) if "--wrap" in call else _script_text(command.script)
+    options = read_script(text).options + command.options
+    after = with_job_ids(options, lambda: _all_jobs(controller_client(on, namespace, state)))
+    job = import_script(text, command.words[1:], command.options + after)
     for loss in () if "--quiet" in call else job.losses:
         print(f"windlass: {text.source}: {loss}", file=sys.stderr)
     submissions = submissions_of(job, text.source)
     # 3. Submission.
-    state = Path(call["--state"]) if "--state" in call else _state_of_environment()
-    on, namespace = call.get("--on", os.environ.get("WINDLASS_ON", "")), call.get("--namespace", "")
     if "--test-only" in call:
         return print_start("sbatch", submissions[0].job, controller_client(on, namespace, state))
     ids = _submit(submissions, resolve_context(on, namespace), namespace, state)
@@ -93,6 +98,19 @@ def _sbatch(words: list[str]) -> int:
 
     with contextlib.closing(controller_client(on, namespace, state).follow(",".join(ids))) as events:
         return wait_for_end(events)
+
+
+def _script_text(path: str) -> Text:
+    """The text of a script, which jobs know by its absolute path; "-": standard input."""
+    from windlass.jobs.syntax.text import STDIN, read_text  # noqa: PLC0415
+
+    text = read_text(path)
+    return text if path == STDIN else replace(text, source=str(Path(path).absolute()))
+
+
+def _all_jobs(client: ControllerClient) -> list[dict[str, Any]]:
+    """Numbers and ids of all recorded jobs."""
+    return client.jobs(all="True", limit=MAX_JOBS, fields="id,number,array,index")
 
 
 def _state_of_environment() -> Path | None:
@@ -152,9 +170,11 @@ def scancel(
     wanted = parse_states(states)
     found = client.jobs(limit=MAX_JOBS, user=user, name=name, queue=partition)
     living = [row for row in found if not wanted or job_state(row) in wanted]
-    words = jobs or []
-    chosen = [row["id"] for row in living if not words or any(is_named(row, word) for word in words)]
-    unknown = [word for word in words if not any(is_named(row, word) for row in living)]
+    words = {each for word in jobs or () for each in _array_tasks(word)}
+    # the latest first: a job that waits for another one is cancelled before it fails
+    latest = sorted(living, key=lambda row: -int(row["number"]))
+    chosen = [row["id"] for row in latest if not words or not words.isdisjoint(names_of(row))]
+    unknown = sorted(words.difference(*map(names_of, living)))
     for word in unknown:
         print(f"windlass: Invalid job id specified: {word[:60]}\nwindlass squeue lists jobs", file=sys.stderr)
     done = client.act_on_all("cancel", chosen, by=current_user(), now=False) if chosen else {"errors": []}
@@ -162,3 +182,16 @@ def scancel(
     for error in errors:
         print(f"windlass: {error}", file=sys.stderr)
     return ExitCode.FAILED if errors or unknown else ExitCode.OK
+
+
+def _array_tasks(word: str) -> list[str]:
+    """The tasks of "train-1_[1-3,7]", or the word itself."""
+    array, bracket, indexes = word.partition("_[")
+    if not bracket or not indexes.endswith("]"):
+        return [word]
+    from windlass.jobs.syntax.array_indexes import parse_array  # noqa: PLC0415 - rarely needed
+
+    try:
+        return [f"{array}_{index}" for index in parse_array(indexes[:-1])[0]]
+    except ValueError:
+        return [word]

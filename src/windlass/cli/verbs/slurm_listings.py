@@ -21,6 +21,7 @@ from windlass.cli.slurm.queue_layout import read_layout
 from windlass.cli.slurm.time_words import parse_time
 from windlass.cli.target import (
     OnOption,
+    RecordSource,
     StateOption,
     controller_client,
     record_source,
@@ -58,6 +59,7 @@ def squeue(
     names: Annotated[str, typer.Option("-O", "--Format", help="Fields by name: jobid:.18,name:10,…")] = "",
     order: Annotated[str, typer.Option("-S", "--sort", help="Order by letters of fields, such as P,-p.")] = "",
     long: Annotated[bool, typer.Option("-l", "--long", help="With states in words and time limits.")] = False,
+    _each_task: Annotated[bool, typer.Option("-r", "--array", help="A line for each task, as always.")] = False,
     start: Annotated[bool, typer.Option("--start", help="Expected starts of pending jobs.")] = False,
     iterate: Annotated[int | None, typer.Option("-i", "--iterate", min=1, help="Repeat every so many seconds.")] = None,
     no_header: NoHeader = False,
@@ -126,8 +128,16 @@ def select_jobs(found: Sequence[Row], jobs: str, states: Collection[str]) -> Seq
 
 
 def is_named(row: Row, word: str) -> bool:
-    """Tells whether a word is the id of a job, its number, or its array."""
-    return word in (row["id"], row["array"]) or word == str(row["number"])
+    """Tells whether a word is a name of a job; see `names_of`."""
+    return word in names_of(row)
+
+
+def names_of(row: Row) -> set[str]:
+    """The id of a job, its number, its array, and number and index of a task: "train-7_2", "7", "train-7", "7_2"."""
+    names = {row["id"], str(row["number"])}
+    if row["array"]:
+        names |= {row["array"], f"{row['number']}_{row['id'].rpartition('_')[2]}"}
+    return names
 
 
 def sinfo(
@@ -190,8 +200,20 @@ def sacct(
     wanted = parse_states(states)
     found = source.jobs(all=True, user=user, name=name, limit=limit, fields=table.fields)
     rows = [row for row in select_jobs(found, jobs, wanted) if _was_known(row, since, until)]
-    _print_lines(table.lines(rows, header=not no_header))
+    rows.sort(key=lambda row: (row["number"], row["index"] or 0))
+    shown = (_with_last_nodes(row, source) for row in rows) if table.has_node_list else rows
+    _print_lines(table.lines(shown, header=not no_header))
     return ExitCode.OK
+
+
+def _with_last_nodes(row: Row, source: RecordSource) -> Row:
+    """The row of an ended job with the nodes of its last attempt, which its record has."""
+    if row["nodes"] or not row["finished_at"]:
+        return row
+    tasks = source.job(row["id"])["tasks"]
+    last = max((task["generation"] for task in tasks), default=0)
+    nodes = dict.fromkeys(task["node"] for task in tasks if task["generation"] == last and task["node"])
+    return {**row, "nodes": list(nodes)}
 
 
 def _time(option: str, text: str) -> int | None:

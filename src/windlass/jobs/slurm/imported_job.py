@@ -14,12 +14,12 @@ from windlass.jobs.imports.outcomes import Loss, Outcome, Setting
 from windlass.jobs.slurm.batch_script import BatchScript, SbatchOption, is_batch_script, read_script
 from windlass.jobs.slurm.gang_size import SIZE_OPTIONS, GangSize, Options, OptionValueError, read_size, size_fields
 from windlass.jobs.slurm.option_fields import read_option
-from windlass.jobs.slurm.sbatch_options import full_name
+from windlass.jobs.slurm.sbatch_options import OPTIONS, full_name, is_known
 from windlass.jobs.slurm.script_body import ScriptBody, body_losses, read_body
 from windlass.jobs.slurm.script_command import script_command
 from windlass.jobs.slurm.time_fields import TIME_OPTIONS, read_times
 from windlass.jobs.syntax.command_line import launcher_of
-from windlass.jobs.syntax.names import valid_name
+from windlass.jobs.syntax.names import did_you_mean, valid_name
 from windlass.jobs.syntax.text import STDIN, Text
 
 MAX_SCRIPT = 100 * 1024
@@ -27,6 +27,9 @@ MAX_SCRIPT = 100 * 1024
 _HET = ("hetjob", "packjob")
 """Words on a line of their own that begin the next component of a heterogeneous job."""
 _REQUEUE = ("--requeue", "--no-requeue")
+_DOS = (
+    r"Batch script contains DOS line breaks (\r\n) instead of expected UNIX line breaks (\n); convert it with dos2unix"
+)
 
 
 def import_script(
@@ -34,14 +37,20 @@ def import_script(
 ) -> ImportedJob:
     """The job of a batch script with its arguments.
 
-    `given`: options of the command line of sbatch, which win over those of the script; the script then needs none.
+    `given`: options of the command line of sbatch, which win over those of the script. The script then needs none, and
+    a wrong option of it is an error and no loss, as it is for sbatch.
     Raises InputError if this is no batch script, or if sbatch would refuse it.
     """
     if not (text.text.startswith("#!") if given is not None else is_batch_script(text)):
         problem = "this is no batch script: it begins with #!"
         problem += "" if given is not None else " and has a line that begins with #SBATCH"
         raise InputError([text.problem(problem, Place(1, 1))])
-    script = _with_given(read_script(text), given or ())
+    if "\r\n" in text.text:
+        raise InputError([text.problem(_DOS, Place(1, 1))])
+    written = read_script(text)
+    if given is not None and (unknown := [each for each in written.options if _is_unknown(each)]):
+        raise InputError([text.problem(_describe_unknown(each), each.place) for each in unknown])
+    script = _with_given(written, given or ())
     if not script.commands:
         raise InputError([text.problem("the script has no command after its options", Place(1, 1))])
     if len(text.text.encode()) > MAX_SCRIPT:
@@ -56,6 +65,16 @@ def import_script(
         if not error.option.place.line:
             raise input_error("sbatch", problem) from None
         raise InputError([text.problem(problem, error.option.place)]) from None
+
+
+def _is_unknown(option: SbatchOption) -> bool:
+    """Tells whether sbatch refuses an option of a script."""
+    return not option.ignored and option.name not in _HET and not is_known(option.name)
+
+
+def _describe_unknown(option: SbatchOption) -> str:
+    hint = did_you_mean(option.name, OPTIONS)
+    return f"unrecognized option {option.name[:60]!r}: correct or remove it{hint}"
 
 
 def _with_given(script: BatchScript, given: Sequence[SbatchOption]) -> BatchScript:

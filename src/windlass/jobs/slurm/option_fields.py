@@ -239,6 +239,7 @@ _REASONS = MappingProxyType(
         "--gpu-bind": _PLACEMENT,
         "--gres-flags": _PLACEMENT,
         "--core-spec": _PLACEMENT,
+        "--environment": "write image",
         "--container-mounts": "write volumes into pod",
         "--container-workdir": "write workdir",
         "--container-name": "each pod has a container of its own",

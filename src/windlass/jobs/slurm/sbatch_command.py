@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from windlass.jobs.errors import Place
 from windlass.jobs.slurm.batch_script import SbatchOption, option_at
-from windlass.jobs.slurm.sbatch_options import FLAGS, SHORT, full_name
+from windlass.jobs.slurm.sbatch_options import FLAGS, SHORT, full_name, is_known
 from windlass.jobs.syntax.names import did_you_mean
 from windlass.jobs.syntax.text import STDIN, Text
 
@@ -107,7 +107,7 @@ def _command_option(words: Sequence[str], position: int, own: Mapping[str, bool]
         return name, words[position + 1], position + 2
     plain = f"{full_name(name)}{word[len(name) :]}" if name.startswith("--") and full_name(name) else word
     name, value, after = option_at([*words[:position], plain, *words[position + 1 :]], position)
-    if not full_name(name) and name not in OF_CALL and not name.startswith(("--container-", "--no-container-")):
+    if not is_known(name) and name not in OF_CALL:
         hint = did_you_mean(name, [*OF_CALL, *own, *SHORT.values(), *FLAGS, *OF_ENVIRONMENT.values()])
         raise SbatchCommandError(f"unrecognized option {name[:40]!r}{hint}\nsee: windlass {program} --help")
     if not value and after == position + 1 == len(words) and name not in FLAGS and name not in OF_CALL:

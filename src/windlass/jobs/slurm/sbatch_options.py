@@ -47,30 +47,35 @@ FLAGS = frozenset(
 """Options that need no value."""
 _OTHER_OPTIONS = """
     acctg-freq batch bb bbf cluster-constraint clusters comment consolidate-segments container-id core-spec
-    cores-per-socket cpu-freq cpus-per-gpu deadline delay-boot exclude export export-file external-launcher
+    cores-per-socket cpu-freq cpus-per-gpu deadline delay-boot exclude export export-file external-launcher extra
     gid gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags help hint input
-    job-name kill-on-invalid-dep mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu
+    jobid job-name kill-on-invalid-dep mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu
     mem-update mincpus network nice no-bell nodefile nodelist nodes ntasks ntasks-per-board ntasks-per-core
-    ntasks-per-gpu ntasks-per-node ntasks-per-socket oom-kill-step open-mode power prefer priority profile
-    propagate reservation resv-ports segment signal sockets-per-node stepmgr switches thread-spec
+    ntasks-per-gpu ntasks-per-node ntasks-per-socket ntasks-per-tres oom-kill-step open-mode power prefer priority
+    profile propagate reservation resv-ports segment signal sockets-per-node stepmgr switches thread-spec
     threads-per-core time time-min tmp tres-bind tres-per-task uid usage use-min-nodes version
     wait-all-nodes wckey wrap x11
 """
 OPTIONS = frozenset(SHORT.values()) | FLAGS | {f"--{name}" for name in _OTHER_OPTIONS.split()}
 """Every option of sbatch."""
-_PLUGIN = ("--container-", "--no-container-")
-"""Options of the plugin Pyxis."""
+_PLUGIN = ("--container-", "--no-container-", "--environment")
+"""Beginnings of options of plugins for containers: Pyxis, and the Container Engine with its environment files."""
 
 
 _ALIASES = MappingProxyType(
-    {"--tasks-per-node": "--ntasks-per-node", "--workdir": "--chdir", "--cluster": "--clusters"}
+    {
+        "--tasks-per-node": "--ntasks-per-node",
+        "--workdir": "--chdir",
+        "--cluster": "--clusters",
+        "--share": "--oversubscribe",
+    }
 )
 """Earlier and other names, which sbatch takes as well."""
 
 
 def is_known(name: str) -> bool:
     """Tells whether sbatch takes an option: its name, or a beginning that only one option has."""
-    return name in OPTIONS or name.startswith(_PLUGIN) or full_name(name) != ""
+    return name.startswith(_PLUGIN) or full_name(name) != ""
 
 
 def full_name(name: str) -> str:

@@ -67,9 +67,8 @@ class ScriptBody:
     def other_commands(self) -> list[tuple[Place, str]]:
         """Commands besides steps and set-up."""
         steps = {step.place for step in self.steps}
-        return [
-            (place, line) for place, line in self.script.commands if place not in steps and not _SETUP.match(line.strip())
-        ]
+        others = (each for each in self.script.commands if each[0] not in steps)
+        return [(place, line) for place, line in others if not _SETUP.match(line.strip())]
 
     @property
     def has_launcher(self) -> bool:

@@ -14,13 +14,18 @@ from windlass.jobs.syntax.array_indexes import parse_array
 def script_command(
     body: ScriptBody, fields: Mapping[str, Any], size: GangSize, options: Options, component: tuple[int, int]
 ) -> tuple[str, ...]:
-    """The words of the command. `component`: number of a heterogeneous job's component, and how many there are."""
+    """The words of the command; $0 is the path of the script, or the name of the job.
+
+    `component`: number of a heterogeneous job's component, and how many there are.
+    """
     first_node_only = size.nodes > 1 and not body.gang_steps
     variables = dict(_variables(fields, size, options, component))
     program = "bash", *(body.interpreter[1:] if body.is_shell else ())
     interpreter = "" if body.is_shell else body.interpreter[0]
     prelude = bash_prelude(variables, first_node_only=first_node_only, interpreter=interpreter)
-    return (*program, "-c", prelude, fields["name"], body.script.text.text)
+    source = body.script.text.source
+    title = source if source.startswith("/") and source.isprintable() else fields["name"]
+    return (*program, "-c", prelude, title, body.script.text.text)
 
 
 def _variables(

@@ -128,7 +128,8 @@ else
 fi
 export SLURM_JOBID=$SLURM_JOB_ID
 """
-_EVAL = 'eval "$windlass_slurm_script"'
+_TITLE = "# Variables and programs of Slurm, from those of Windlass; the script itself follows unchanged.\n"
+_END = '"$windlass_slurm_script"\n'
 FIRST_NODE_ONLY = 'if [ "$SLURM_NODEID" != 0 ]; then exit 0; fi\n'
 """For a script that starts nothing on other nodes."""
 
@@ -146,9 +147,21 @@ def bash_prelude(of_options: Mapping[str, str], *, first_node_only: bool = False
     written = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in of_options.items())
     guard = FIRST_NODE_ONLY if first_node_only else ""
     shared = "export -f srun scontrol windlass_slurm_hosts\n"
-    runner = f'exec {shlex.quote(interpreter)} -c "$windlass_slurm_script"' if interpreter else _EVAL
-    run = f"windlass_slurm_script=$1; shift\n{runner}\n"
-    title = "# Variables and programs of Slurm, from those of Windlass; the script itself follows unchanged.\n"
+    runner = f"exec {shlex.quote(interpreter)} -c" if interpreter else "eval"
+    run = f"windlass_slurm_script=$1; shift\n{runner} {_END}"
     return (
-        f"{title}{functions.lstrip()}{exports}{_JOB_ID.lstrip()}{written}{shared}if ! type module{module}{guard}{run}"
+        f"{_TITLE}{functions.lstrip()}{exports}{_JOB_ID.lstrip()}{written}{shared}if ! type module{module}{guard}{run}"
     )
+
+
+def script_of(command: str) -> str:
+    """The name or path of the script that a quoted command runs by `bash_prelude`; any other command unchanged."""
+    prelude, end, rest = command.partition(f"{_END}' ")
+    if not end or _TITLE not in prelude:
+        return command
+    words = shlex.shlex(rest, posix=True)
+    words.whitespace_split, words.commenters = True, ""
+    try:
+        return words.get_token() or command
+    except ValueError:
+        return command

@@ -46,6 +46,12 @@ def test_each_option_has_an_effect_or_is_named(script):
             assert imported(script, without=name) != job, f"{written} has no effect and is not named"
 
 
+def test_sbatch_takes_each_script():
+    for script in SCRIPTS:
+        lines = ["#!/bin/bash", f"#SBATCH {script['options']}", *script["body"], ""]
+        import_script(Text("job.sbatch", "\n".join(lines)), (), ())
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: f"{script['repository']}/{script['path']}")
 def test_each_script_names_its_licence_and_an_unknown_one_keeps_facts_alone(script):
     assert script["license"] in {"Apache-2.0", "BSD-3-Clause", "MIT", "MIT-0", "unknown"}
