@@ -40,6 +40,7 @@ def listed(daemon, lines):
     """A daemon in which one job runs, one waits and one has failed."""
     daemon.says["/v1/jobs"] = {"jobs": lines("running", "queued", "failed")}
     daemon.says["/v1/nodes"] = {"nodes": NODES}
+    daemon.says["/v1/queues"] = {"queues": []}
     return daemon
 
 
@@ -142,11 +143,51 @@ def test_errors_name_the_fix(listed, windlass, words, code, message):
 def test_sinfo_groups_nodes_by_state(listed, windlass):
     assert windlass("sinfo").out.splitlines() == [
         "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST",
-        "all*         up   infinite      2   idle n[1,6]",
-        "all*         up   infinite      1    mix n2",
-        "all*         up   infinite      1  alloc n3",
-        "all*         up   infinite      1  drain n4",
-        "all*         up   infinite      1  down* n5",
+        "default*     up   infinite      2   idle n[1,6]",
+        "default*     up   infinite      1    mix n2",
+        "default*     up   infinite      1  alloc n3",
+        "default*     up   infinite      1  drain n4",
+        "default*     up   infinite      1  down* n5",
+    ]
+
+
+@pytest.fixture
+def two_queues(listed):
+    """The daemon with two queues."""
+    usage = {"quota": {}, "used": {}, "waiting": 0, "running": 0}
+    listed.says["/v1/queues"] = {"queues": [{"name": name, **usage} for name in ("batch", "default")]}
+    return listed
+
+
+def test_each_queue_is_a_partition_of_all_nodes(two_queues, windlass):
+    assert windlass("sinfo", "-s").out.splitlines() == [
+        "PARTITION AVAIL  TIMELIMIT   NODES(A/I/O/T) NODELIST",
+        "default*     up   infinite          2/2/2/6 n[1-6]",
+        "batch        up   infinite          2/2/2/6 n[1-6]",
+    ]
+    assert windlass("sinfo", "-h", "-p", "batch", "-t", "idle", "-o", "%P %R %D").out == "batch batch 2\n"
+    assert windlass("sinfo", "-h", "-p", "nope").out == ""
+    partitions = windlass("scontrol", "-o", "show", "partition").out.splitlines()
+    assert [line.partition(" ")[0] for line in partitions] == ["PartitionName=batch", "PartitionName=default"]
+    assert " Partitions=default,batch " in windlass("scontrol", "-o", "show", "node", "n1").out
+
+
+def test_the_default_queue_is_a_partition_before_a_job_uses_it(listed, windlass):
+    assert "PartitionName=default\n" in windlass("scontrol", "show", "partition", "default").out
+
+
+def test_sinfo_lists_a_node_for_each_partition_its_name_first(two_queues, windlass):
+    header, first, second, *_ = windlass("sinfo", "-N", "-l", "-n", "n2").out.splitlines()
+    assert header.split() == ["NODELIST", "NODES", "PARTITION", "STATE", "CPUS", "MEMORY", "GRES", "REASON"]
+    assert first.split() == ["n2", "1", "default*", "mixed", "8", "16384", "gpu:4", "none"]
+    assert second.split()[:3] == ["n2", "1", "batch"]
+
+
+def test_sinfo_lists_reasons(two_queues, windlass):
+    assert [line.split() for line in windlass("sinfo", "-R").out.splitlines()] == [
+        ["REASON", "USER", "TIMESTAMP", "NODELIST"],
+        ["Xid", "79", "N/A", "Unknown", "n4"],
+        ["unreachable", "N/A", "Unknown", "n5"],
     ]
 
 

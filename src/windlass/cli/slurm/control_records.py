@@ -18,6 +18,7 @@ from windlass.cli.slurm.field_values import (
 )
 from windlass.cli.slurm.format_text import Row
 from windlass.cli.slurm.node_fields import node_state
+from windlass.cli.slurm.partitions import DEFAULT
 from windlass.core.model.resources import CPU, GPU, MEMORY
 
 Record: TypeAlias = Sequence[Sequence[tuple[str, str]]]
@@ -76,14 +77,14 @@ def _tres(amounts: Row, nodes: int = 0) -> str:
 
 
 def node_record(node: Row) -> Record:
-    """A node. All queues share it."""
+    """A node with the `partitions` that have it."""
     capacity, used = node["capacity"], node["used"]
     return [
         [("NodeName", node["name"]), ("CPUAlloc", str(used.get(CPU, 0) // 1000)), ("CPUTot", _cpus(capacity))],
         [("Gres", f"gpu:{capacity[GPU]}" if capacity.get(GPU) else NULL), ("GresUsed", f"gpu:{used.get(GPU, 0)}")],
         [("NodeAddr", node["name"]), ("NodeHostName", node["name"])],
         [("RealMemory", _mebibytes(capacity)), ("AllocMem", _mebibytes(used))],
-        [("State", node_state(node).upper()), ("Partitions", "all")],
+        [("State", node_state(node).upper()), ("Partitions", ",".join(node["partitions"]))],
         [("CfgTRES", _tres(capacity)), ("AllocTRES", _tres(used))],
         [("Reason", node["cordoned"] or NULL), ("Jobs", ",".join(job["id"] for job in node["jobs"]) or NULL)],
     ]
@@ -101,7 +102,7 @@ def partition_record(queue: Row) -> Record:
     """A queue, which jobs name as their partition: its quota and what its jobs hold."""
     return [
         [("PartitionName", queue["name"])],
-        [("AllowGroups", "ALL"), ("AllowAccounts", "ALL"), ("Default", "YES" if queue["name"] == "default" else "NO")],
+        [("AllowGroups", "ALL"), ("AllowAccounts", "ALL"), ("Default", "YES" if queue["name"] == DEFAULT else "NO")],
         [("MaxTime", "UNLIMITED"), ("State", "UP")],
         [("JobsPending", str(queue["waiting"])), ("JobsRunning", str(queue["running"]))],
         [("TRES", _tres(queue["quota"])), ("AllocTRES", _tres(queue["used"]))],

@@ -1,4 +1,4 @@
-"""Fields of sinfo: groups of nodes in one state. Each node is in the one partition, which has all nodes."""
+"""Fields of sinfo: groups of the nodes of a partition in one state. Each partition has all nodes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any
 
 from windlass.cli.slurm.field_values import NONE, node_list
 from windlass.cli.slurm.format_text import Row, SlurmField
+from windlass.cli.slurm.partitions import DEFAULT
 
 DEFAULT_FORMAT = "%9P %.5a %.10l %.6D %.6t %N"
+SUMMARY_FORMAT = "%9P %.5a %.10l %.16F %N"
+REASON_FORMAT = "%20E %9u %19H %N"
 LONG_FORMAT = "%9P %.5a %.10l %.6D %.11T %.14C %.10G %N"
 NODE_FORMAT = "%20N %.6D %9P %6t"
-PARTITION = "all*"
-"""The queues share all nodes; the star marks the default partition."""
+LONG_NODE_FORMAT = "%20N %.6D %9P %.11T %4c %.8m %.10G %20E"
 _SHORT = {
     "idle": "idle",
     "mixed": "mix",
@@ -37,13 +39,23 @@ def node_state(node: Row) -> str:
     return "allocated" if node["used"].get(resource, 0) >= node["capacity"].get(resource, 0) else "mixed"
 
 
-def node_groups(nodes: Sequence[Row], *, each: bool) -> Iterator[dict[str, Any]]:
-    """Nodes by state, the names in order; `each`: a group for every node."""
+def node_groups(
+    nodes: Sequence[Row], partitions: Sequence[str], key: Callable[[Row], object], *, by_node: bool = False
+) -> Iterator[dict[str, Any]]:
+    """The nodes of each partition, grouped by a key; `by_node`: all partitions of a group behind each other."""
     groups: dict[Any, list[Row]] = {}
     for node in nodes:
-        groups.setdefault(node["name"] if each else node_state(node), []).append(node)
-    for members in groups.values():
-        yield {"state": node_state(members[0]), "nodes": members}
+        groups.setdefault(key(node), []).append(node)
+    pairs = [(name, members) for name in partitions for members in groups.values()]
+    if by_node:
+        pairs = [(name, members) for members in groups.values() for name in partitions]
+    for name, members in pairs:
+        yield {"state": node_state(members[0]), "nodes": members, "partition": name}
+
+
+def node_reason(node: Row) -> str:
+    """Why a node is not available; "none" if it is."""
+    return str(node["cordoned"] or ("none" if node["state"] == "ready" else node["state"]))
 
 
 def _cpus(row: Row) -> str:
@@ -55,14 +67,26 @@ def _cpus(row: Row) -> str:
     return f"{used}/{idle}/{other}/{total}"
 
 
+def _node_counts(row: Row) -> str:
+    """Nodes with jobs, idle ones, those that are not available, and all."""
+    states = [node_state(node) for node in row["nodes"]]
+    used, idle = sum(state in ("mixed", "allocated") for state in states), states.count("idle")
+    return f"{used}/{idle}/{len(states) - used - idle}/{len(states)}"
+
+
+def _partition(row: Row) -> str:
+    """The partition; a star marks that of jobs that name none."""
+    return f"{row['partition']}*" if row["partition"] == DEFAULT else str(row["partition"])
+
+
 def _most(resource: str) -> Callable[[Row], int]:
     return lambda row: max(node["capacity"].get(resource, 0) for node in row["nodes"])
 
 
 FIELDS = MappingProxyType(
     {
-        "P": SlurmField("PARTITION", lambda _row: PARTITION),
-        "R": SlurmField("PARTITION", lambda _row: PARTITION.rstrip("*")),
+        "P": SlurmField("PARTITION", _partition),
+        "R": SlurmField("PARTITION", lambda row: str(row["partition"])),
         "a": SlurmField("AVAIL", lambda _row: "up"),
         "l": SlurmField("TIMELIMIT", lambda _row: "infinite"),
         "D": SlurmField("NODES", lambda row: str(len(row["nodes"]))),
@@ -74,7 +98,10 @@ FIELDS = MappingProxyType(
         "c": SlurmField("CPUS", lambda row: str(_most("cpu")(row) // 1000)),
         "m": SlurmField("MEMORY", lambda row: str(_most("memory")(row) >> 20)),
         "G": SlurmField("GRES", lambda row: f"gpu:{_most('gpu')(row)}" if _most("gpu")(row) else NONE),
-        "E": SlurmField("REASON", lambda row: str(row["nodes"][0]["cordoned"] or "none")),
+        "E": SlurmField("REASON", lambda row: node_reason(row["nodes"][0])),
+        "F": SlurmField("NODES(A/I/O/T)", _node_counts),
+        "H": SlurmField("TIMESTAMP", lambda _row: "Unknown"),
+        "u": SlurmField("USER", lambda _row: NONE),
     }
 )
 """Letter → field."""

@@ -13,6 +13,7 @@ import typer
 from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.slurm.partitions import partition_names, read_partitions
 from windlass.cli.target import LOCAL, OnOption, StateOption, controller_client, record_source, resolve_context
 from windlass.cli.verbs.slurm_listings import MAX_JOBS, LongNamespace, is_named
 from windlass.server.errors import ApiError, ErrorCode, error_from_json
@@ -108,17 +109,18 @@ def _jobs(word: str, *target: Any) -> list[Row]:
 def _nodes(word: str, *target: Any) -> list[Row]:
     from windlass.jobs.slurm.hostlist import expand_hosts  # noqa: PLC0415
 
-    found = controller_client(*target).nodes()
+    client = controller_client(*target)
+    found, partitions = client.nodes(), partition_names(read_partitions(client))
     names = set(expand_hosts(word)) if word else {node["name"] for node in found}
     if unknown := names - {node["name"] for node in found}:
         raise UsageError(f"Node {min(unknown)[:60]} not found\nwindlass sinfo -N lists nodes")
-    return [node for node in found if node["name"] in names]
+    return [{**node, "partitions": partitions} for node in found if node["name"] in names]
 
 
 def _queues(word: str, *target: Any) -> list[Row]:
-    found = [queue for queue in controller_client(*target).queues() if word in ("", queue["name"])]
+    found = [queue for queue in read_partitions(controller_client(*target)) if word in ("", queue["name"])]
     if word and not found:
-        raise UsageError(f"Partition {word[:60]} not found\nwindlass share lists queues")
+        raise UsageError(f"Partition {word[:60]} not found\nwindlass sinfo -s lists partitions")
     return found
 
 

@@ -17,6 +17,7 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.slurm import accounting_fields, job_fields, node_fields
 from windlass.cli.slurm.field_values import ENDED, LETTERS, job_state
 from windlass.cli.slurm.format_text import format_rows, parse_format
+from windlass.cli.slurm.partitions import partition_names, read_partitions
 from windlass.cli.slurm.queue_layout import read_layout
 from windlass.cli.slurm.time_words import parse_time
 from windlass.cli.target import (
@@ -144,6 +145,9 @@ def sinfo(
     nodes: Annotated[str, typer.Option("-n", "--nodes", help="Only these nodes, such as n[1-4].")] = "",
     each: Annotated[bool, typer.Option("-N", "--Node", help="A line for each node.")] = False,
     states: Annotated[str, typer.Option("-t", "--states", help="Only these states, such as idle,mix.")] = "",
+    partition: Annotated[str, typer.Option("-p", "--partition", help="Only these queues.")] = "",
+    summarize: Annotated[bool, typer.Option("-s", "--summarize", help="A line for each queue.")] = False,
+    reasons: Annotated[bool, typer.Option("-R", "--list-reasons", help="Why nodes are not available.")] = False,
     form: FormatText = "",
     long: Annotated[bool, typer.Option("-l", "--long", help="With CPUs and GPUs.")] = False,
     no_header: NoHeader = False,
@@ -151,18 +155,39 @@ def sinfo(
     namespace: LongNamespace = "",
     state: StateOption = None,
 ) -> int:
-    """List nodes by their states as Slurm's sinfo does. All queues share the nodes, so there is one partition."""
+    """List nodes by their states as Slurm's sinfo does. Each queue is a partition of all nodes."""
     from windlass.jobs.slurm.hostlist import expand_hosts  # noqa: PLC0415 - rarely needed
 
-    found = controller_client(on, namespace, state).nodes()
+    client = controller_client(on, namespace, state)
     names = set(expand_hosts(nodes)) if nodes else None
-    rows = node_fields.node_groups([node for node in found if names is None or node["name"] in names], each=each)
+    found = [node for node in client.nodes() if names is None or node["name"] in names]
+    partitions = partition_names(read_partitions(client), partition)
+    if reasons:
+        found = [node for node in found if node_fields.node_reason(node) != "none"]
+        rows = node_fields.node_groups(found, partitions[:1], node_fields.node_reason)
+    elif summarize:
+        rows = node_fields.node_groups(found, partitions, lambda _node: "")
+    elif each:
+        rows = node_fields.node_groups(found, partitions, lambda node: node["name"], by_node=True)
+    else:
+        rows = node_fields.node_groups(found, partitions, node_fields.node_state)
     wanted = set(states.lower().split(",")) if states else None
     titles = node_fields.FIELDS
     kept = [row for row in rows if wanted is None or not wanted.isdisjoint((row["state"], titles["t"].value(row)))]
-    default = node_fields.LONG_FORMAT if long else node_fields.NODE_FORMAT if each else node_fields.DEFAULT_FORMAT
+    default = _node_format(each=each, long=long, summarize=summarize, reasons=reasons)
     _print_lines(format_rows(parse_format(form or default, titles), kept, header=not no_header))
     return ExitCode.OK
+
+
+def _node_format(*, each: bool, long: bool, summarize: bool, reasons: bool) -> str:
+    """The format of sinfo that its options select."""
+    if reasons:
+        return node_fields.REASON_FORMAT
+    if summarize:
+        return node_fields.SUMMARY_FORMAT
+    if each:
+        return node_fields.LONG_NODE_FORMAT if long else node_fields.NODE_FORMAT
+    return node_fields.LONG_FORMAT if long else node_fields.DEFAULT_FORMAT
 
 
 def sacct(
