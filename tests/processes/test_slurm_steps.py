@@ -48,10 +48,21 @@ def test_srun_within_salloc_is_a_step_of_the_allocation(state: Path):
     inside = 'echo "$SLURM_JOB_ID $SLURM_NTASKS $SLURM_NNODES"; windlass srun -l bash -c "$1"; echo "code $?"'
     ran = windlass(state, "salloc", "-n", "2", "-J", "shell", "bash", "-c", inside, "-", NUMBER)
     lines = ran.stdout.splitlines()
-    assert lines[0] == "shell-1 2 1"
+    assert lines[0] == "1 2 1"
     assert sorted(lines[1:3]) == ["0: task 0 of 2", "1: task 1 of 2"]
     assert lines[3] == "code 1"
     assert ran.returncode == 0
+
+
+def test_programs_of_slurm_are_on_the_path_of_salloc(state: Path):
+    steps = 'srun -l echo "step of $((1000 + SLURM_JOB_ID))"; srun --jobid "$SLURM_JOBID" true'
+    inside = f'{steps}; echo "$PATH"; scontrol show hostnames'
+    with daemon(state, "--local-nodes", "2"):
+        ran = windlass(state, "salloc", "-N", "2", "sh", "-c", inside)
+    assert ran.returncode == 0, ran.stderr
+    *lines, path, first, second = ran.stdout.splitlines()
+    assert (sorted(lines), first, second) == (["0: step of 1001", "1: step of 1001"], "n1", "n2")
+    assert not Path(path.partition(":")[0]).exists()
 
 
 def test_srun_is_cancelled_by_two_interrupts(state: Path):

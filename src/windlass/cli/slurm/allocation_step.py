@@ -18,13 +18,14 @@ Json = dict[str, Any]
 _LOCK = threading.Lock()
 
 
-def allocation_variables(details: Json, tasks: int) -> dict[str, str]:
-    """The SLURM_* variables of a shell in an allocation."""
+def allocation_variables(details: Json, tasks: int, programs: Path) -> dict[str, str]:
+    """The SLURM_* variables of a shell in an allocation, and its PATH with the folder of `programs` first."""
     nodes = [str(task["node"]) for task in details["tasks"]]
     names = list(dict.fromkeys(nodes))
     return {
-        "SLURM_JOB_ID": details["id"],
-        "SLURM_JOBID": details["id"],
+        "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "SLURM_JOB_ID": str(details["number"]),
+        "SLURM_JOBID": str(details["number"]),
         "SLURM_JOB_NAME": details["name"],
         "SLURM_JOB_PARTITION": details["queue"],
         "SLURM_JOB_NODELIST": ",".join(names),

@@ -37,6 +37,7 @@ Needs no daemon. Exits with the highest exit code of the tasks. Ctrl-C twice wit
 _SALLOC = f"""Usage: windlass salloc [OPTIONS] [COMMAND [ARGS]...]
 
 Hold nodes while a command or your shell runs here, with SLURM_* and WINDLASS_* variables. Needs no daemon.
+`srun` and `scontrol` on the PATH of the shell are those of Windlass.
 {_COMMON.format(program="salloc")}"""
 _NO_TERMINAL = {"--pty": "tasks have no terminal\nopen a shell beside a rank with: windlass exec JOB"}
 _REFUSED = {**_NO_TERMINAL, "--multi-prog": "each role has one command\nwrite a job file with roles"}
@@ -135,12 +136,13 @@ def _task_codes(tasks: Iterable[Mapping[str, Any]]) -> list[int]:
 def _run_step(allocation: str, command: SbatchCommand, state: Path, *, labelled: bool) -> int:
     """Runs the command as tasks of an allocation: one for each replica, or as many as -n says."""
     from windlass.cli.slurm.allocation_step import run_step  # noqa: PLC0415
+    from windlass.cli.verbs.slurm_listings import MAX_JOBS, is_named  # noqa: PLC0415
     from windlass.jobs.slurm.option_values import parse_count  # noqa: PLC0415
     from windlass.server.discovery import open_state  # noqa: PLC0415
 
-    records = open_state(state)
-    details = records.job(allocation)
-    records.close()
+    with contextlib.closing(open_state(state)) as records:
+        rows = records.jobs(limit=MAX_JOBS, fields="id,number,array") if allocation.isdecimal() else ()
+        details = records.job(next((row["id"] for row in rows if is_named(row, allocation)), allocation))
     given = {each.name: each.value for each in command.options}
     number = given.get("--ntasks", "") or os.environ.get("SLURM_NTASKS", "")
     try:
@@ -160,6 +162,7 @@ def _salloc(words: list[str]) -> int:
         return ExitCode.OK
     from windlass.cli.job_submission import local_command  # noqa: PLC0415
     from windlass.cli.slurm.allocation_step import allocation_variables  # noqa: PLC0415
+    from windlass.cli.slurm.shell_programs import slurm_programs  # noqa: PLC0415
     from windlass.cli.terminal.screen import Screen  # noqa: PLC0415
     from windlass.cli.verbs.alloc import HOLDER, hold_nodes  # noqa: PLC0415
     from windlass.core.model.job import Launcher  # noqa: PLC0415
@@ -170,8 +173,9 @@ def _salloc(words: list[str]) -> int:
     roles = tuple(replace(role, procs=1, command=HOLDER) for role in made.job.roles)
     shell = local_command(command.words or [os.environ.get("SHELL") or "/bin/sh"])
     holder = replace(made, job=replace(made.job, roles=roles, launcher=Launcher.PLAIN))
-    variables = partial(allocation_variables, tasks=made.job.world_size)
-    return hold_nodes(holder, shell, _state(command.call), ClusterOptions(), Screen(no_color=False), variables)
+    with slurm_programs() as programs:
+        variables = partial(allocation_variables, tasks=made.job.world_size, programs=programs)
+        return hold_nodes(holder, shell, _state(command.call), ClusterOptions(), Screen(no_color=False), variables)
 
 
 salloc = UnparsedCommand("salloc", _salloc, lambda: _SALLOC, help="Hold nodes while a shell or a command runs here")
