@@ -183,6 +183,17 @@ def test_the_other_package_installed_earlier_is_a_warning(unpacked, tmp_path):
     assert ran.stderr == f"windlass: {text}\n{FIX}"
 
 
+def test_the_fix_of_a_clash_names_the_wheel_that_was_installed(unpacked, tmp_path):
+    site = Path(shutil.copytree(unpacked, tmp_path / "site"))
+    [metadata] = site.glob("windlass_train-*.dist-info")
+    (metadata / "direct_url.json").write_text('{"url": "file:///dist/windlass_train-0.1.0-py3-none-any.whl"}')
+    install_other(site, "windlass/testing.py")
+    name = FIX.rpartition(" ")[0]
+    assert run_installed(site, "version").stderr.endswith(
+        f"{name} file:///dist/windlass_train-0.1.0-py3-none-any.whl\n"
+    )
+
+
 def test_no_text_names_the_package_of_the_other_project():
     """Names like `windlass` with an extra in brackets would install the other project."""
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
