@@ -43,6 +43,26 @@ def test_the_digits_are_trained_by_dist_ddp(run, state, tmp_path):
     assert handle[1] in run("torchx", "list", "-s", "windlass").stdout
 
 
+def test_a_refused_app_is_one_message_with_the_option_to_lower(run):
+    ddp = ["dist.ddp", "-j", "2x1", "--cpu", "9", "--memMB", "64", "--script", "train.py"]
+    ran = run("torchx", "run", "-s", "windlass", *ddp, check=False)
+    assert ran.returncode == 1
+    assert "can never run here" in ran.stderr
+    assert "lower --cpu, such as --cpu 1" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    queue = run(
+        "torchx", "run", "-s", "windlass", "-cfg", "queue=nope", "utils.sh", "--memMB", "64", "true", check=False
+    )
+    assert "there is no queue nope" in queue.stderr
+    assert "lower --cpu" not in queue.stderr
+    assert "Traceback" not in queue.stderr
+
+
+def test_the_image_that_torchx_sets_is_no_warning(run):
+    words = ["-s", "windlass", "utils.sh", "--cpu", "1", "--memMB", "64", "true"]
+    assert "WindlassWarning" not in run("torchx", "run", *words).stderr
+
+
 def test_a_job_is_cancelled_and_an_unknown_one_is_not_found(run, state):
     words = ["-s", "windlass", "utils.sh", "--cpu", "1", "--memMB", "64", "sleep", "100"]
     handle = run("torchx", "run", *words).stdout.strip().splitlines()[-1]

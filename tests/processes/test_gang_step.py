@@ -14,6 +14,7 @@ from supervisor_driver import wait_until
 from terminal import daemon, environment
 
 import windlass
+from windlass.client.records import OutputLine
 from windlass.plugins.gang_step import run_gang
 
 
@@ -51,6 +52,16 @@ def test_a_job_file_is_a_step(client: windlass.Client, tmp_path: Path):
     printed = io.StringIO()
     run_gang(str(file), output_uri="out", stream=printed)
     assert "[r0] a out" in printed.getvalue()
+
+
+def test_lines_of_agents_have_the_numbers_of_the_agents(client: windlass.Client, monkeypatch: pytest.MonkeyPatch):
+    def lines(_job: windlass.Job[None], **_how: object) -> Iterator[OutputLine]:
+        yield from (OutputLine("step-1", 1, rank, "err", 0, "failed") for rank in (1, -1, -2))
+
+    monkeypatch.setattr(windlass.Job, "logs", lines)
+    printed = io.StringIO()
+    run_gang({"name": "step", "cpus": 0, "command": "true"}, stream=printed)
+    assert printed.getvalue().splitlines()[1:] == ["[r1] failed", "[agent 0] failed", "[agent 1] failed"]
 
 
 def test_a_failed_job_is_an_error_and_keeps_its_reason(client: windlass.Client):

@@ -19,7 +19,7 @@ import re2
 from windlass.client.client import Client, Job
 from windlass.client.errors import InvalidRequestError, WindlassError
 from windlass.client.function_result import succeeded_or_error
-from windlass.client.records import JobInfo
+from windlass.client.records import JobInfo, OutputLine
 from windlass.jobs.errors import InputError
 from windlass.jobs.syntax.text import read_text
 from windlass.jobs.syntax.yaml_tree import compose, plain
@@ -62,13 +62,18 @@ def run_gang(
         print(f"windlass: submitted {handle.id}", file=stream or sys.stdout, flush=True)
         try:
             for line in handle.logs(follow=True):
-                print(f"[r{line.rank}] {line.text}", file=stream or sys.stdout, flush=True)
+                print(f"[{_origin(line)}] {line.text}", file=stream or sys.stdout, flush=True)
                 found.update(_numbers(line.text, patterns))
             info = succeeded_or_error(handle.wait())
         except BaseException:
             _cancel(handle)
             raise
     return GangReport(info.id, {**_job_metrics(info), **found})
+
+
+def _origin(line: OutputLine) -> str:
+    """The rank of a line, or the agent: numbers below 0 are those of agents."""
+    return f"r{line.rank}" if line.rank >= 0 else f"agent {-1 - line.rank}"
 
 
 def _submit(client: Client, job: str | Mapping[str, Any], variables: Mapping[str, str]) -> Job[Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -23,9 +24,10 @@ from torchx.specs import (
     RoleStatus,
     runopts,
 )
+from torchx.specs.finder import ComponentValidationException
 
 from windlass.client.client import Client
-from windlass.client.errors import NoSuchJobError
+from windlass.client.errors import JobRefusedError, NoSuchJobError, WindlassError, WindlassWarning
 from windlass.client.records import JobInfo, OutputLine
 from windlass.jobs.imported_file import import_file
 from windlass.jobs.imports.job_text import job_text
@@ -44,6 +46,8 @@ _STATES: Mapping[str, AppState] = {
 _STREAMS = {Stream.STDOUT: "out", Stream.STDERR: "err"}
 _FIELDS = ("queue", "priority", "time")
 """Options of a run that are fields of the job."""
+_DEFAULT_IMAGE = ".*: image has no effect on this machine"
+"""The warning of a field that TorchX itself sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,15 @@ class WindlassScheduler(Scheduler):
         return AppDryRunInfo(request, lambda each: each.text)
 
     def schedule(self, dryrun_info: AppDryRunInfo) -> str:
-        """Submits the job and returns its app id."""
+        """Submits the job and returns its app id. Raises ComponentValidationException, which `torchx run` prints."""
         request = dryrun_info.request
-        return _app_id(self._client(request.target, request.namespace).submit(dict(request.fields)).id)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", _DEFAULT_IMAGE, WindlassWarning)
+            try:
+                job = self._client(request.target, request.namespace).submit(dict(request.fields))
+            except WindlassError as error:
+                raise ComponentValidationException(_describe_error(error)) from error
+        return _app_id(job.id)
 
     def describe(self, app_id: str) -> DescribeAppResponse | None:
         """Describes a job; None if there is none of this id."""
@@ -151,6 +161,13 @@ class WindlassScheduler(Scheduler):
         for client in self._clients.values():
             client.close()
         self._clients.clear()
+
+
+def _describe_error(error: WindlassError) -> str:
+    """The text of an error; of a refusal for want of CPUs with the options of components."""
+    is_cpu = isinstance(error, JobRefusedError) and re.search(r"[0-9] cpu\b", error.message)
+    hint = "\nTorchX reserves CPUs by default, 2 for each replica of dist.ddp: lower --cpu, such as --cpu 1"
+    return f"{error}{hint if is_cpu else ''}"
 
 
 def create_scheduler(session_name: str, **_ignored: object) -> WindlassScheduler:

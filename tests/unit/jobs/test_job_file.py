@@ -156,6 +156,11 @@ def test_an_error_shows_the_place_and_the_nearest_name():
     [
         ("", "job.yaml: the file holds no job; write for example command: python train.py"),
         ("hello", "job.yaml:1:1: a job is a mapping of fields, not 'hello'"),
+        (
+            "num_nodes: 2\nrun: python a.py",
+            "job.yaml:2:1: this is a task of SkyPilot, not a job file; windlass import makes a job file of it",
+        ),
+        ("run: python a.py", "job.yaml:1:1: unknown field 'run'; it is called 'command' here"),
         ("- command: x", "job.yaml:1:1: a job is a mapping of fields, not a list"),
         ("nodes: 2", "job.yaml:1:1: the job has no command; write for example command: python train.py"),
         ("nodes: two", "job.yaml:1:8: nodes expects a whole number from 1 to 100000, not 'two'"),

@@ -65,6 +65,7 @@ def _load(
     given = read_options(options, command)
     documents = compose(text)
     _refuse_manifests(text, documents, for_manifests)
+    _refuse_tasks(text, documents)
     if not documents:
         raise input_error(text.source, "the file holds no job; write for example command: python train.py")
     if "name" in given and len(documents) > 1:
@@ -74,6 +75,19 @@ def _load(
     if problems:
         raise InputError(problems)
     return [resolve(values, base=base, user=user, source=text.source) for values in read]
+
+
+_OF_SKYPILOT = frozenset({"resources", "num_nodes", "setup", "envs", "file_mounts", "service"})
+"""Fields that a task of SkyPilot has beside `run`, and that no job has."""
+
+
+def _refuse_tasks(text: Text, documents: Sequence[Node]) -> None:
+    """Raises one error for a task of SkyPilot, and not one for each of its fields."""
+    for node in documents:
+        fields = {key.text: key.place for key, _ in node.entries} if isinstance(node, MapNode) else {}
+        if "run" in fields and "command" not in fields and fields.keys() & _OF_SKYPILOT:
+            fix = "windlass import makes a job file of it"
+            raise InputError([text.problem(f"this is a task of SkyPilot, not a job file; {fix}", fields["run"])])
 
 
 def _refuse_manifests(text: Text, documents: Sequence[Node], option: str) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from windlass.jobs.errors import InputError, Place
+from windlass.jobs.errors import InputError, Place, input_error
 from windlass.jobs.imports.imported_job import ImportedJob, collect, imported_job
 from windlass.jobs.imports.outcomes import Loss, Outcome, Setting
 from windlass.jobs.syntax.names import JOB_NAME, NODE_NAME, did_you_mean, is_name
@@ -18,6 +18,7 @@ _SECTION = re.compile(r"\[([^\]\n]{0,100})\]\s*")
 _OPTION = re.compile(r"([^=:#;\s][^=:]{0,99}?)\s*[=:]\s*(.*)")
 _RUN = "cli:run"
 _OWN = "windlass"
+_COMMAND_LINE = "command line"
 _DRY_RUN = "torchx run --dryrun -s windlass COMPONENT prints the job of any component"
 _RENDEZVOUS = "the rendezvous is that of Windlass, with another port for each start"
 _REASONS = {
@@ -51,7 +52,7 @@ def import_config(text: Text, arguments: Sequence[str]) -> ImportedJob:
     Raises InputError if no component is named, if it is not built in, or if it does not take an option.
     """
     sections = _read_sections(text)
-    component, given, words = _split_arguments(text, arguments, sections)
+    component, given, words = _split_arguments(arguments, sections)
     if component not in OPTIONS:
         known = f"windlass import knows {', '.join(OPTIONS)}; {_DRY_RUN}"
         named = f"the component {component[:60]} is not built in" if component else "no component is named"
@@ -62,8 +63,11 @@ def import_config(text: Text, arguments: Sequence[str]) -> ImportedJob:
     try:
         app = component_app(component, options, words)
     except ComponentError as error:
+        problem = f"{component} --{error.option} {error}"
+        if error.option in given:
+            raise input_error(_COMMAND_LINE, problem) from None
         place = defaults.options.get(error.option, ("", defaults.place))[1]
-        raise InputError([text.problem(f"{component} --{error.option} {error}", place)]) from None
+        raise InputError([text.problem(problem, place)]) from None
     fields = job_fields(app.name, [app.role])
     losses = [*_section_losses(sections, component), *_option_losses(defaults, given, app.name)]
     collect(_queue(sections), fields, losses)
@@ -89,7 +93,7 @@ def _read_sections(text: Text) -> dict[str, Section]:
 
 
 def _split_arguments(
-    text: Text, arguments: Sequence[str], sections: Mapping[str, Section]
+    arguments: Sequence[str], sections: Mapping[str, Section]
 ) -> tuple[str, dict[str, str], list[str]]:
     """The component, its options, and the words of its program. The configured component is the default."""
     rest = list(arguments)
@@ -100,11 +104,11 @@ def _split_arguments(
     while rest and rest[0].startswith("-") and rest[0] != "--":
         name, equals, value = rest.pop(0).lstrip("-").partition("=")
         if not equals and not rest:
-            raise InputError([text.problem(f"--{name} expects a value", Place(1, 1))])
+            raise input_error(_COMMAND_LINE, f"--{name[:40]} expects a value")
         given[name] = value if equals else rest.pop(0)
         if component in OPTIONS and name not in OPTIONS[component]:
             meant = did_you_mean(name, OPTIONS[component])
-            raise InputError([text.problem(f"{component} has no option --{name[:40]}{meant}", Place(1, 1))])
+            raise input_error(_COMMAND_LINE, f"{component} has no option --{name[:40]}{meant}")
     return component, given, rest[1:] if rest[:1] == ["--"] else rest
 
 

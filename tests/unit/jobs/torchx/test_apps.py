@@ -173,3 +173,17 @@ def test_wrong_files_are_one_error(text, message):
     with pytest.raises(InputError) as raised:
         import_file(Text("app", text))
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["dist.ddp", "--bogus", "3"], "command line: dist.ddp has no option --bogus"),
+        (["dist.ddp", "--cpu", "x"], "command line: dist.ddp --cpu expects a whole number, not 'x'"),
+        (["dist.ddp", "--cpu"], "command line: --cpu expects a value"),
+    ],
+)
+def test_a_wrong_option_of_the_command_line_is_named_there(words, message):
+    with pytest.raises(InputError) as raised:
+        import_file(Text(".torchxconfig", "# defaults\n[component:dist.ddp]\nscript = a.py\n"), words)
+    assert str(raised.value).startswith(message)
