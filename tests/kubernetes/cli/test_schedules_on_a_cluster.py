@@ -23,8 +23,12 @@ def test_a_schedule_is_a_cron_job_of_its_user(apiserver: ControlPlane, tmp_path:
     async def story() -> None:
         windlass = Terminal(apiserver.kubeconfig, tmp_path)
         async with Api(apiserver.admin) as api:
-            assert await windlass.done(*SUBMIT, "--name", "nightly", "-N", "2", "--", "true") == "nightly"
+            job = (*SUBMIT[1:], "--name", "nightly", "-N", "2", "--", "true")
+            rendered = json.loads(await windlass.done("render", "--for", "kubernetes", "-o", "json", *job))
+            tried = await api.post(CRON_JOBS, rendered["items"][0], dryRun="All")
+            assert await windlass.done("submit", *job) == "nightly"
             made = await api.get(f"{CRON_JOBS}/nightly")
+            assert tried["spec"] == made["spec"], "render prints what submit creates"
             service = await api.get(f"{SERVICES}/nightly")
             assert service["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
             again = await windlass(*SUBMIT, "--name", "nightly", "--", "true")

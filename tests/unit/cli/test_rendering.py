@@ -2,9 +2,14 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
+
+from windlass.cli.kubernetes.submission import SubmitRequest, build_objects
+from windlass.jobs.description.options import RunOptions
+from windlass.jobs.errors import InputError
 
 MANIFEST = """\
 apiVersion: kubeflow.org/v1
@@ -126,3 +131,38 @@ def test_an_option_for_manifests_needs_kubernetes(windlass, manifest, verb, opti
     ran = windlass(verb, "--validate", "warn", manifest)
     assert ran.code == 2
     assert ran.err.endswith(f"add {option} kubernetes\n")
+
+
+CRON = """\
+name: nightly
+command: python train.py
+image: a:1
+nodes: 2
+cron: "0 3 * * *"
+time_zone: Europe/Berlin
+"""
+
+
+def test_a_job_with_cron_is_the_cron_job_that_submit_creates(windlass, tmp_path):
+    file = tmp_path / "job.yaml"
+    file.write_text(CRON)
+    ran = windlass("render", "--for", "kubernetes", str(file))
+    cron_job, service = yaml.safe_load_all(ran.out)
+    assert (cron_job["kind"], cron_job["metadata"]["name"], service["kind"]) == ("CronJob", "nightly", "Service")
+    assert (cron_job["spec"]["schedule"], cron_job["spec"]["timeZone"]) == ("0 3 * * *", "Europe/Berlin")
+    assert cron_job["spec"]["jobTemplate"]["spec"]["completions"] == 2
+    request = SubmitRequest(RunOptions(), (), str(file), schedules=True)
+    submitted = build_objects(request, SimpleNamespace(namespace="team")).manifests
+    for each in (cron_job, service):
+        each["metadata"]["namespace"] = "team"
+    assert submitted == [cron_job, service]
+
+
+def test_unknown_fields_of_pods_are_refused_in_a_job_with_cron_too(windlass, tmp_path):
+    file = tmp_path / "job.yaml"
+    file.write_text(CRON + "pod: {spec: {nodeNmae: a}}\n")
+    ran = windlass("render", "--for", "kubernetes", str(file))
+    assert (ran.code, ran.out) == (2, "")
+    assert "unknown field; did you mean 'nodeName'?" in ran.err
+    with pytest.raises(InputError, match="nodeNmae: unknown field"):
+        build_objects(SubmitRequest(RunOptions(), (), str(file), schedules=True), SimpleNamespace(namespace="team"))

@@ -92,13 +92,17 @@ def build_objects(request: SubmitRequest, finder: JobFinder) -> SubmitObjects:
         return replace(written, warnings=[*linted, *written.warnings])
     with_images, code = jobs_with_code(request, text)
     if request.schedules and any(each.schedule for each in with_images):
-        return objects_of_schedules(with_images, code, finder.namespace)
-    built = objects_of_jobs(with_images, code, finder)
+        built = objects_of_schedules(with_images, code, finder.namespace)
+    else:
+        built = objects_of_jobs(with_images, code, finder)
     return replace(built, warnings=[*pod_template_warnings(request, text), *built.warnings])
 
 
-def objects_of_schedules(jobs: Sequence[Submission], code: CodeArchive | None, namespace: str) -> SubmitObjects:
-    """Returns the CronJobs and services of jobs with schedules. Raises InputError, UsageError."""
+def objects_of_schedules(jobs: Sequence[Submission], code: CodeArchive | None, namespace: str = "") -> SubmitObjects:
+    """Returns the CronJobs and services of jobs with schedules. Raises InputError, UsageError.
+
+    `namespace`: that of the objects, "" for objects that name none.
+    """
     if not all(each.schedule for each in jobs):
         raise UsageError("some jobs have cron and others have not\nsubmit them in two files")
     if code is not None:

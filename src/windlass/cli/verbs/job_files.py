@@ -165,11 +165,14 @@ def kubernetes_objects(
 ) -> Objects:
     """Returns the objects of a file of manifests, or of a short-form job: its pods, and its code if that is shipped.
 
+    A job with cron is a CronJob and its service.
+
     Raises InputError, UsageError.
     """
     from windlass.cli.kubernetes.submission import (  # noqa: PLC0415 - loads the YAML parser
         SubmitRequest,
         jobs_with_code,
+        objects_of_schedules,
         pod_template_warnings,
         refuse_extra_options,
     )
@@ -183,7 +186,11 @@ def kubernetes_objects(
         refuse_extra_options(request, text)
         return objects_of(text, request.validation)
     jobs, code = jobs_with_code(request, text)
-    warnings, pods = pod_template_warnings(request, text), objects_of_jobs(jobs)
+    warnings = pod_template_warnings(request, text)
+    if any(each.schedule for each in jobs):
+        made = objects_of_schedules(jobs, code)
+        return Objects(made.manifests, [*warnings, *made.warnings])
+    pods = objects_of_jobs(jobs)
     code_objects = [] if code is None else [config_map(code)]
     return Objects([*code_objects, *pods.objects], [*warnings, *pods.warnings])
 
