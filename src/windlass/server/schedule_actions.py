@@ -40,17 +40,18 @@ class ScheduleActions:
         """Adds the schedules of a request, all or none. Returns their names."""
         if not all(submission.schedule for submission in request.submissions):
             raise ApiError(ErrorCode.BAD_REQUEST, "some jobs have cron and others have not", "submit them in two files")
-        if request.again and request.key and (known := self._of_request(request.key)):
-            return known
-        now = self._backend.now()
-        records = [_new_record(request, submission, now) for submission in request.submissions]
-        self._check(records)
-        await self._runner.add(records)
+        async with self._runner.lock:
+            if request.again and request.key and (known := self._of_request(request.key)):
+                return known
+            now = self._backend.now()
+            records = [_new_record(request, submission, now) for submission in request.submissions]
+            self._check(records)
+            self._runner.add(records)
         return [record.name for record in records]
 
     async def act(self, verb: str, name: str) -> Json:
         """Suspends, resumes or (cancel) deletes a schedule. Returns its line as it is then."""
-        record = self._get(name)
+        record = self._runner.require(name)
         if verb == "cancel":
             await self._runner.remove(name)
             return self._line(record)
@@ -58,24 +59,17 @@ class ScheduleActions:
             state = "suspended already" if record.status.suspended else "not suspended"
             raise ApiError(ErrorCode.WRONG_STATE, f"the schedule {name} is {state}")
         await self._runner.suspend(name, suspended=verb == "suspend")
-        return self._line(self._get(name))
+        return self._line(self._runner.require(name))
 
     async def start_now(self, name: str) -> list[str]:
         """Starts a run of a schedule at once. Returns its id."""
-        record = self._get(name)
+        record = self._runner.require(name)
         if no := self._controller.refusal(record.submission.job):
             raise ApiError(ErrorCode.REFUSED, f"{name} can never run here: {no.message}")
         return await self._runner.start_now(name)
 
     def _line(self, record: ScheduleRecord) -> Json:
         return schedule_line(record, [state.id for state in self._runner.runs(record.name)])
-
-    def _get(self, name: str) -> ScheduleRecord:
-        record = self._runner.get(name)
-        if record is None:
-            fix = "windlass queue --schedules lists all schedules"
-            raise ApiError(ErrorCode.NO_SUCH_JOB, f"there is no schedule {name[:60]!r}", fix)
-        return record
 
     def _of_request(self, key: str) -> list[str]:
         return [record.name for record in self._runner if record.key == key]

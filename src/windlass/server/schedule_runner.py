@@ -23,9 +23,10 @@ from windlass.core.model.status import TERMINAL, JobState, Phase, Target
 from windlass.jobs.description.submission import Submission
 from windlass.jobs.kubernetes.labels import SCHEDULE, SCHEDULED_AT
 from windlass.jobs.schedules.cron_times import format_time
-from windlass.jobs.schedules.due_runs import DueDecision, decide, next_due, note
+from windlass.jobs.schedules.due_runs import DueDecision, decide, next_due, note, suspend
 from windlass.jobs.schedules.run_history import EndedRun, select_surplus
 from windlass.jobs.schedules.schedule import NoteKind, ScheduleStatus
+from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.local_data_source import resolve_name
 from windlass.server.submission_request import NumberedJobs, SubmissionRequest, number_jobs
 
@@ -44,7 +45,7 @@ class ScheduleRunner(Observer):
         self._controller, self._backend, self._say = controller, backend, say
         self._records = {each.name: each for each in read_schedules(backend.store, backend.paths.database)}
         self._changed = asyncio.Event()
-        self._lock = asyncio.Lock()
+        self.lock = asyncio.Lock()
         """Decisions and changes by users are made one at a time: each is durable before the next."""
         self._told: dict[str, str] = {}
 
@@ -58,36 +59,49 @@ class ScheduleRunner(Observer):
         """A schedule by its name."""
         return self._records.get(name)
 
+    def require(self, name: str) -> ScheduleRecord:
+        """A schedule by its name. Raises ApiError NO_SUCH_JOB."""
+        record = self._records.get(name)
+        if record is None:
+            fix = "windlass queue --schedules lists all schedules"
+            raise ApiError(ErrorCode.NO_SUCH_JOB, f"there is no schedule {name[:60]!r}", fix)
+        return record
+
     def runs(self, name: str) -> list[JobState]:
         """Runs of a schedule that have not ended, oldest first."""
         states = [state for state in self._controller.states.values() if state.job.labels.get(SCHEDULE) == name]
         living = [state for state in states if state.status.phase not in TERMINAL]
         return sorted(living, key=lambda state: state.number)
 
-    async def add(self, records: Sequence[ScheduleRecord]) -> None:
-        """Adds new schedules. Raises BackendError."""
-        for record in records:
-            await self._keep(record)
+    def add(self, records: Sequence[ScheduleRecord]) -> None:
+        """Adds new schedules, all or none; the caller holds `lock`. Raises BackendError."""
+        added = {record.name: record for record in records}
+        self._backend.set_schedules(added)
+        self._records |= added
         self._changed.set()
 
     async def remove(self, name: str) -> None:
         """Deletes a schedule; its runs go on. Raises BackendError."""
-        async with self._lock:
-            self._backend.set_schedule(name, None)
+        async with self.lock:
+            self._backend.set_schedules({name: None})
             self._records.pop(name, None)
 
     async def suspend(self, name: str, *, suspended: bool) -> None:
-        """Suspends or resumes a schedule. Raises BackendError."""
-        async with self._lock:
-            record = self._records[name]
-            decided = self._decide(record).status if suspended else record.status
-            self._save(record, replace(decided, suspended=suspended))
+        """Suspends or resumes a schedule. Raises ApiError, BackendError."""
+        async with self.lock:
+            record = self.require(name)
+            if suspended:
+                is_active, now = bool(self.runs(name)), self._backend.now()
+                status = suspend(record.schedule, record.status, is_active=is_active, now=now)
+            else:  # times of the suspension that were not decided yet pass before its end
+                status = replace(self._decide(record).status, suspended=False)
+            self._save(record, status)
         self._changed.set()
 
     async def start_now(self, name: str) -> list[str]:
-        """Starts a run at once, whatever the policy. Returns its id."""
-        async with self._lock:
-            record = self._records[name]
+        """Starts a run at once, whatever the policy. Returns its id. Raises ApiError, BackendError."""
+        async with self.lock:
+            record = self.require(name)
             batch = self._number(record, None)
             text = f"{batch.ids[0]} was started by a user"
             status = note(record.status, self._backend.now(), NoteKind.STARTED, text)
@@ -124,7 +138,7 @@ class ScheduleRunner(Observer):
     async def _advance_contained(self, name: str) -> bool:
         """Advances one schedule. An error is told once, and stops this schedule alone until the next turn."""
         try:
-            async with self._lock:
+            async with self.lock:
                 if name in self._records:
                     await self._advance(self._records[name])
                     self._remove_surplus(self._records[name])
@@ -148,8 +162,9 @@ class ScheduleRunner(Observer):
             return
         now, time = self._backend.now(), format_time(decision.start, record.schedule.time_zone)
         if no := self._controller.refusal(record.submission.job):
-            refused = note(decision.status, now, NoteKind.REFUSED, f"{time}: the job can never run here: {no.message}")
-            self._save(record, refused)
+            status = replace(decision.status, last_run=record.status.last_run)
+            text = f"{time}: the job can never run here: {no.message}"
+            self._save(record, note(status, now, NoteKind.REFUSED, text))
             return
         batch = self._number(record, decision.start)
         status = note(decision.status, now, NoteKind.STARTED, f"{batch.ids[0]} for {time}")
@@ -184,12 +199,8 @@ class ScheduleRunner(Observer):
 
     def _save(self, record: ScheduleRecord, status: ScheduleStatus) -> None:
         after = replace(record, status=status)
-        self._backend.set_schedule(record.name, after)
+        self._backend.set_schedules({record.name: after})
         self._records[record.name] = after
-
-    async def _keep(self, record: ScheduleRecord) -> None:
-        async with self._lock:
-            self._save(record, record.status)
 
     def _remove_surplus(self, record: ScheduleRecord) -> None:
         """Removes ended runs beyond the limits; those with a ttl are removed at its end."""

@@ -106,10 +106,11 @@ class FakeBackend:
         self.reservations = reservations
         return self.inject(self.cluster.changed(reservations))
 
-    def set_schedule(self, name: str, record: ScheduleRecord | None) -> None:
+    def set_schedules(self, records: Mapping[str, ScheduleRecord | None]) -> None:
         if self.full:
             raise BackendError(self.full)
-        self.store.note(Notes(schedules={name: None if record is None else record_text(record)}))
+        texts = {name: None if record is None else record_text(record) for name, record in records.items()}
+        self.store.note(Notes(schedules=texts))
 
     def forget_ended(self, job_ids: Sequence[str]) -> None:
         self.store.commit(Changes(forgotten=tuple(job_ids)), Notes())

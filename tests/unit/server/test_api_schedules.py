@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import asdict
 
 import pytest
 
@@ -115,6 +116,23 @@ def test_a_suspended_schedule_starts_nothing_until_it_is_resumed(daemon, job):
     assert ids(daemon) == ["nightly-1"]
 
 
+def test_a_schedule_that_is_resumed_at_a_time_of_its_suspension_does_not_run_it(daemon, job):
+    daemon.submit(hourly(job))
+    daemon.post("/v1/suspend", {"jobs": ["nightly"]})
+    daemon.backend.clock = FIRST + 1  # the daemon has not looked at the clock yet
+    daemon.post("/v1/resume", {"jobs": ["nightly"]})
+    advance(daemon, FIRST + 2)
+    assert ids(daemon) == []
+
+
+def test_a_run_that_is_due_when_its_schedule_is_suspended_is_told_as_skipped(daemon, job):
+    daemon.submit(hourly(job))
+    daemon.backend.clock = FIRST + 1
+    daemon.post("/v1/suspend", {"jobs": ["nightly"]})
+    assert (line(daemon)["last_run"], line(daemon)["skipped"]) == (None, 1)
+    assert told(daemon) == ["Skipped: 2023-11-14 23:00 UTC: the schedule was suspended"]
+
+
 def test_a_job_that_is_submitted_suspended_is_a_suspended_schedule(daemon, job):
     daemon.submit(Submission(job("nightly", suspend=True), schedule=Schedule("0 * * * *")))
     assert line(daemon)["suspended"]
@@ -176,12 +194,47 @@ def test_a_job_that_can_no_longer_run_is_told_and_does_not_stop_other_schedules(
     assert ids(daemon) == ["small-1"]
     nightly = daemon.get("/v1/schedules").json["schedules"][0]
     assert nightly["notes"][-1]["message"].startswith("2023-11-14 23:00 UTC: the job can never run here: ")
+    assert nightly["last_run"] is None
 
 
 def test_a_repeated_request_finds_the_schedule_that_it_made(daemon, job):
     daemon.submit(hourly(job), key="a1b2")
     again = daemon.hand_in(hourly(job), key="a1b2", again=True)
     assert (again.status, again.json) == (201, {"ids": ["nightly"]})
+
+
+def test_several_schedules_are_created_together_or_not_at_all(open_daemon, job, monkeypatch):
+    first = open_daemon()
+    store, written = first.backend.store, []
+    monkeypatch.setattr(store, "note", lambda notes: written.append(list(notes.schedules)))
+    first.submit(hourly(job), Submission(job("weekly"), schedule=Schedule("0 0 * * 0")), key="a1b2")
+    assert written == [["nightly", "weekly"]], "one commit, so that a kill leaves both or none"
+
+
+def waiting(daemon, *requests) -> list:
+    """The answers to POST requests that all arrive while a decision is carried out."""
+    daemon.runner.run(daemon.schedules.lock.acquire())
+    asked = [daemon.start(daemon._ask("POST", path, json.dumps(body).encode(), {})) for path, body in requests]
+    daemon.settle()
+    assert not any(each.done() for each in asked)
+    daemon.schedules.lock.release()
+    daemon.settle()
+    return [each.result() for each in asked]
+
+
+def test_of_two_requests_for_one_name_the_second_is_refused_though_both_waited(daemon, job):
+    body = {"submissions": [asdict(hourly(job))]}
+    first, second = waiting(daemon, ("/v1/jobs", body), ("/v1/jobs", body))
+    assert first.status == 201
+    assert second.error[2].startswith("there is a schedule 'nightly' already")
+
+
+@pytest.mark.parametrize("change", ["/v1/schedules/nightly/run", "/v1/suspend"])
+def test_a_change_that_waits_while_its_schedule_is_deleted_gets_a_clear_error(daemon, job, change):
+    daemon.submit(hourly(job))
+    deleted, changed = waiting(daemon, ("/v1/cancel", {"jobs": ["nightly"]}), (change, {"jobs": ["nightly"]}))
+    assert deleted.status == 200
+    assert "there is no schedule 'nightly'" in changed.raw.decode()
 
 
 @pytest.mark.parametrize(

@@ -224,9 +224,10 @@ class LocalBackend:
         self.reservations = reservations
         return self.inject(self.cluster.changed(reservations))
 
-    def set_schedule(self, name: str, record: ScheduleRecord | None) -> None:
-        """Stores a schedule, or deletes it; it is on disk when this returns. Raises BackendError."""
-        self.store.note(Notes(schedules={name: None if record is None else record_text(record)}))
+    def set_schedules(self, records: Mapping[str, ScheduleRecord | None]) -> None:
+        """Stores schedules by name, all or none, and deletes those of None; it is on disk then. Raises BackendError."""
+        texts = {name: None if record is None else record_text(record) for name, record in records.items()}
+        self.store.note(Notes(schedules=texts))
 
     def forget_ended(self, job_ids: Sequence[str]) -> None:
         """Removes ended jobs, which the controller does not know any more, and their logs. Raises BackendError."""

@@ -56,6 +56,16 @@ def decide(schedule: Schedule, status: ScheduleStatus, *, is_active: bool, now: 
     return _start(schedule, status, latest, now)
 
 
+def suspend(schedule: Schedule, status: ScheduleStatus, *, is_active: bool, now: int) -> ScheduleStatus:
+    """The status of a schedule that is suspended at `now`: runs that were due or waited are skipped."""
+    decided = decide(schedule, status, is_active=is_active, now=now)
+    suspended = replace(decided.status, suspended=True, waiting=None, last_run=status.last_run)
+    for time in (decided.start, decided.status.waiting):
+        if time is not None:
+            suspended = _skip(schedule, suspended, time, now, "the schedule was suspended")
+    return suspended
+
+
 def next_due(schedule: Schedule, status: ScheduleStatus) -> int | None:
     """Time of the next decision that time alone makes necessary; None without one."""
     return next_time(schedule.cron, schedule.time_zone, status.considered)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from windlass.jobs.schedules.due_runs import decide, next_due
+from windlass.jobs.schedules.due_runs import decide, next_due, suspend
 from windlass.jobs.schedules.run_history import EndedRun, select_surplus
 from windlass.jobs.schedules.schedule import MAX_NOTES, ConcurrencyPolicy, Schedule, ScheduleStatus
 
@@ -46,6 +46,16 @@ def test_a_suspended_schedule_neither_runs_nor_makes_up_for_times_after_it_is_re
     resumed = replace(suspended.status, suspended=False)
     assert decide(HOURLY, resumed, is_active=False, now=DAY + 3 * HOUR + 1).start is None
     assert decide(HOURLY, resumed, is_active=False, now=DAY + 4 * HOUR).start == DAY + 4 * HOUR
+
+
+def test_runs_that_were_due_or_waited_at_the_suspension_are_told_as_skipped() -> None:
+    due = suspend(HOURLY, NEW, is_active=False, now=DAY + HOUR)
+    assert (due.suspended, due.skipped, due.last_run) == (True, 1, None)
+    assert told(due) == ["Skipped: 1970-01-02 01:00 UTC: the schedule was suspended"]
+    queued = replace(HOURLY, policy=ConcurrencyPolicy.QUEUE)
+    waits = decide(queued, NEW, is_active=True, now=DAY + HOUR).status
+    both = suspend(queued, waits, is_active=False, now=DAY + 2 * HOUR)
+    assert (both.waiting, both.skipped, both.considered) == (None, 2, DAY + 2 * HOUR)
 
 
 def test_skip_passes_a_time_while_a_run_is_active() -> None:
