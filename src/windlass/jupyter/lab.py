@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
@@ -34,7 +35,8 @@ class Lab:
         say: Callable[[str], None],
     ) -> None:
         self._workspace, self._idle_limit_s, self._say = workspace, idle_limit_s, say
-        self._began = time.time()
+        self._changed = time.time()
+        """Time of the last change of a file that is known, at first of the start."""
         self._is_terminated = False
         self._watched: dict[str, str] = {}
         """Path of the notebook of each kernel, by the kernel's id."""
@@ -53,15 +55,22 @@ class Lab:
         """Follows new kernels, and stops the server once the notebook is idle."""
         for session in await self._server.session_manager.list_sessions():
             self._follow(session["kernel"]["id"], session["path"])
-        if self._idle_limit_s and self._idle_seconds() >= self._idle_limit_s:
+        if self._idle_limit_s and await self._is_idle():
             self._say(f"idle for {self._idle_limit_s:g} s: the notebook ends; the same command starts it again")
             self._server.stop()
+
+    async def _is_idle(self) -> bool:
+        """Looks at the files only once nothing else has happened: a workspace may hold very many."""
+        if self._idle_seconds() < self._idle_limit_s:
+            return False
+        newest = await asyncio.to_thread(newest_change, self._workspace, time.time())
+        self._changed = max(self._changed, newest)
+        return self._idle_seconds() >= self._idle_limit_s
 
     def _idle_seconds(self) -> float:
         terminals = self._server.web_app.settings.get("terminal_manager")
         kernels = self._server.kernel_manager.list_kernels()
-        changed = max(newest_change(self._workspace), self._began)
-        return idle_seconds(kernels, terminals.list() if terminals else (), changed, time.time())
+        return idle_seconds(kernels, terminals.list() if terminals else (), self._changed, time.time())
 
     def _follow(self, kernel: str, path: str) -> None:
         """Reports each death of a kernel, which Jupyter starts again."""

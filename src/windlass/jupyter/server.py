@@ -29,8 +29,8 @@ def main() -> int:
     # 1. Restore the workspace, if it has no files.
     workspace = options.workspace or folder.workspace
     workspace.mkdir(parents=True, exist_ok=True)
-    if restored := restore_workspace(workspace, folder.checkpoints):
-        _say(f"the workspace was restored from {restored}")
+    if not _restore(folder, workspace):
+        return 1
     if options.workspace is None:
         write_first_notebook(workspace)
     # 2. Serve JupyterLab until the notebook is idle, or stopped.
@@ -64,15 +64,30 @@ def _serve(folder: NotebookFolder, workspace: Path, options: argparse.Namespace)
         write_address(folder, ServerAddress("", attempt, port))
 
 
-def _save(folder: NotebookFolder, workspace: Path) -> None:
+def _restore(folder: NotebookFolder, workspace: Path) -> bool:
+    """Restores the workspace. Returns False if that failed: a start without its files would replace the checkpoints."""
     try:
-        saved = save_workspace(workspace, folder.checkpoints, time.time_ns() // 1_000_000)
+        restored = restore_workspace(workspace, folder.checkpoints)
+    except OSError as error:
+        _say(f"the workspace was not restored: {error}; correct that and start the notebook again")
+        return False
+    if restored:
+        _say(f"the workspace was restored from {restored}")
+    return True
+
+
+def _save(folder: NotebookFolder, workspace: Path) -> None:
+    state = os.environ.get("WINDLASS_STATE")
+    skipped = [folder.path, *([Path(state)] if state else [])]
+    try:
+        saved = save_workspace(workspace, folder.checkpoints, time.time_ns() // 1_000_000, skipped)
     except OSError as error:
         _say(f"the workspace was not saved: {error}; its files are in {workspace}")
         return
     _say(f"the workspace was saved: {saved.files} files in {saved.path}")
     if saved.left_out:
-        _say(f"not in the checkpoint, because they are links or larger than 256 MiB: {', '.join(saved.left_out[:20])}")
+        why = "because they are links, larger than 256 MiB or not readable"
+        _say(f"not in the checkpoint, {why}: {', '.join(saved.left_out[:20])}")
 
 
 def _free_port(folder: NotebookFolder) -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -79,6 +82,84 @@ def test_an_archive_that_leads_outside_restores_nothing(tmp_path: Path):
     assert not (tmp_path / "stolen").exists()
 
 
+def full_disk(*_args: object, **_more: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_restores_no_older_checkpoint_and_leaves_the_workspace_empty(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for number in (1000, 2000):
+        save_workspace(workspace, tmp_path / "kept", number)
+    other = empty(tmp_path / "other")
+    with monkeypatch.context() as patched:
+        patched.setattr(tarfile.TarFile, "extractall", full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            restore_workspace(other, tmp_path / "kept")
+    assert list(other.iterdir()) == []
+    assert restore_workspace(other, tmp_path / "kept") == tmp_path / "kept/0000000002000.tar.gz"
+
+
+def test_folders_beside_the_workspace_are_left_alone(workspace: Path, tmp_path: Path):
+    save_workspace(workspace, tmp_path / "kept", 1000)
+    other = empty(tmp_path / "other")
+    empty(tmp_path / "other.partial").joinpath("mine").write_text("mine")
+    restore_workspace(other, tmp_path / "kept")
+    assert (tmp_path / "other.partial/mine").read_text() == "mine"
+    assert sorted(each.name for each in other.iterdir()) == ["data", "start.ipynb"]
+
+
+def test_a_workspace_above_the_state_saves_neither_it_nor_its_checkpoints(workspace: Path):
+    state = workspace / "state"
+    for number in range(3):
+        saved = save_workspace(workspace, state / "notebooks/lab/checkpoints", number, [state])
+        (state / "token").write_text("secret")
+    assert (saved.files, saved.left_out) == (2, ())
+    within = save_workspace(workspace, workspace / "kept", 1000, [state])
+    assert save_workspace(workspace, workspace / "kept", 2000, [state]).files == within.files == 2
+
+
+def test_an_interrupted_save_leaves_nothing(workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    empty(tmp_path / "kept").joinpath("0000000000001.tar.partial").write_text("of a killed save")
+    with monkeypatch.context() as patched:
+        patched.setattr(tarfile.TarFile, "addfile", full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            save_workspace(workspace, tmp_path / "kept", 1000)
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_what_cannot_be_saved_is_named_and_the_rest_is_saved(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (workspace / "linked").symlink_to(empty(tmp_path / "elsewhere"))
+    os.mkfifo(workspace / "pipe")
+    (workspace / "shrinks.txt").write_text("long text")
+    fstat = os.fstat
+
+    def of_a_file_that_shrinks(descriptor: int) -> os.stat_result:
+        found = list(fstat(descriptor))
+        found[6] += 5  # st_size
+        return os.stat_result(found)
+
+    monkeypatch.setattr(workspace_checkpoint.os, "fstat", of_a_file_that_shrinks)
+    saved = save_workspace(workspace, tmp_path / "kept", 1000)
+    monkeypatch.undo()
+    assert (saved.files, saved.left_out) == (3, ("linked", "pipe"))
+    other = empty(tmp_path / "other")
+    assert restore_workspace(other, tmp_path / "kept") == saved.path
+    assert (other / "shrinks.txt").read_text() == "long text"
+
+
 def test_the_newest_change_is_that_of_any_file(workspace: Path, tmp_path: Path):
-    assert newest_change(workspace) == (workspace / "data/a.txt").stat().st_mtime
-    assert newest_change(empty(tmp_path / "other")) == 0
+    now = time.time()
+    for name, age in (("start.ipynb", 50), ("data/a.txt", 20)):
+        os.utime(workspace / name, (now, now - age))
+    assert newest_change(workspace, now) == pytest.approx(now - 20)
+    assert newest_change(empty(tmp_path / "other"), now) == 0
+
+
+def test_a_time_in_the_future_is_no_change(workspace: Path):
+    now = time.time()
+    for name, age in (("start.ipynb", 50), ("data/a.txt", -3600)):
+        os.utime(workspace / name, (now, now - age))
+    assert newest_change(workspace, now) == pytest.approx(now - 50)

@@ -40,7 +40,7 @@ def training_job_resource(submission: Submission) -> Manifest:
     if submission.array:
         raise input_error(submission.source, "an array is many jobs; render it without its array")
     if submission.schedule:
-        raise input_error(submission.source, "a schedule is many jobs; leave out cron, or print its CronJob by --for kubernetes")
+        raise input_error(submission.source, "a schedule is many jobs; leave out cron, or render --for kubernetes")
     return training_job(_in_the_image(submission.job), submission.job.name)
 
 
