@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from windlass.cli.current_user import current_user
 from windlass.cli.slurm import accounting_fields, job_fields
 from windlass.cli.slurm.field_values import slurm_duration, slurm_memory
 from windlass.core.ledger import Ledger
@@ -267,6 +268,16 @@ def test_scancel_by_number_and_by_filter(listed, windlass):
     assert listed.asked[-1][3]["jobs"] == ["digits-1"]
     assert windlass("scancel", "-t", "PD") == (0, "", "")
     assert listed.asked[-1][3]["jobs"] == ["digits-2"]
+
+
+def test_scancel_by_a_filter_asks_for_jobs_of_the_user_alone(listed, windlass):
+    listed.says["/v1/cancel"] = {"jobs": [], "errors": []}
+    for words in (["-t", "PD"], ["-n", "digits"], ["-p", "research"]):
+        windlass("scancel", *words)
+        asked = [each[2] for each in listed.asked if each[1] == "/v1/jobs"]
+        assert asked[-1]["user"] == [current_user()]
+    windlass("scancel", "-n", "digits", "1")
+    assert "user" not in [each[2] for each in listed.asked if each[1] == "/v1/jobs"][-1], "a number names any job"
 
 
 def test_scancel_cancels_the_latest_first_so_that_no_dependent_fails(listed, windlass):

@@ -7,7 +7,10 @@ from test_job_records import OLD
 
 from windlass.backends.slurm.commands import error_of
 from windlass.backends.slurm.errors import SlurmFailure
+from windlass.cli.current_user import current_user
 from windlass.cli.slurm_cluster.client import SlurmClient
+from windlass.core.model.job import Condition, Dependency, Job, Role
+from windlass.jobs.description.submission import Submission
 from windlass.server.errors import ApiError, ErrorCode
 
 
@@ -112,3 +115,45 @@ def test_errors_of_commands_have_a_meaning(stderr, kind, text):
     error = error_of("squeue", stderr)
     assert error.kind is kind
     assert text in error.message
+
+
+MINE = WAITING | {"user_name": current_user(), "comment": "windlass-k-0", "name": "a"}
+
+
+def two_jobs():
+    return [Submission(Job(name, (Role("worker", ("true",)),), user="ada")) for name in ("a", "b")]
+
+
+def submitted(*jobs):
+    commands = Commands(*jobs, sbatch="20")
+    ids = SlurmClient(commands).submit(two_jobs(), key="k", again=True)
+    return ids, [" ".join(words[:3]) for words in commands.calls if words[0] != "squeue"]
+
+
+def test_a_repeated_submission_finds_what_it_has_submitted():
+    assert submitted(MINE, MINE | {"job_id": 14, "comment": "windlass-k-1", "name": "b"}) == (["a-13", "b-14"], [])
+
+
+@pytest.mark.parametrize("other", [{"job_state": "CANCELLED"}, {"user_name": "mallory"}])
+def test_a_repeated_submission_takes_no_cancelled_job_and_none_of_another_user(other):
+    ids, calls = submitted(MINE | other, MINE | {"job_id": 14, "comment": "windlass-k-1", "name": "b"})
+    assert ids == ["a-20", "b-20"]
+    assert calls == [
+        "scancel 14",
+        "sbatch --parsable --comment=windlass-k-0",
+        "sbatch --parsable --comment=windlass-k-1",
+    ]
+
+
+def test_a_name_means_a_job_of_the_user_before_those_of_others():
+    theirs = OLD | {"job_id": 30, "user_name": "mallory"}
+    own = OLD | {"job_id": 11, "job_state": "COMPLETED", "user_name": current_user()}
+    assert SlurmClient(Commands(theirs, own)).job("digits")["id"] == "digits-11"
+    assert SlurmClient(Commands(theirs)).job("digits")["id"] == "digits-30"
+
+
+def test_a_job_waits_for_no_job_of_another_user_by_its_name():
+    job = Job("b", (Role("worker", ("true",)),), user="ada", after=(Dependency("digits", Condition.SUCCEEDED),))
+    commands = Commands(OLD | {"user_name": "mallory"}, sbatch="20", sacct="")
+    with pytest.raises(ApiError, match="has no job 'digits'"):
+        SlurmClient(commands).submit([Submission(job)])

@@ -15,6 +15,7 @@ from windlass.backends.slurm.job_states import job_state, phase_of
 from windlass.backends.slurm.pending_reasons import explain_wait
 from windlass.backends.slurm.queries import NO_ACCOUNTING, has_accounting, list_jobs
 from windlass.backends.slurm.submission import submit_job
+from windlass.cli.current_user import current_user
 from windlass.cli.slurm_cluster.error_codes import api_errors
 from windlass.cli.slurm_cluster.job_events import SlurmEvents
 from windlass.cli.slurm_cluster.job_finder import find_jobs
@@ -124,12 +125,17 @@ class SlurmClient:
         numbers: dict[str, str] = {}
         self._known_at = -math.inf
         with api_errors():
-            known = {job.comment: job for job in list_jobs(self._run)} if again else {}
+            known = _submitted_before(self._run) if again else {}
             try:
                 for position, each in enumerate(submissions):
                     mark = f"windlass-{key}-{position}"
-                    found = known.get(mark)
-                    number = str(found.array or found.number) if found else self._submit(each, mark, numbers)
+                    found = known.pop(mark, None)
+                    if found is None:
+                        # jobs after one that is submitted anew may depend on the earlier one
+                        _cancel_marked(self._run, known, key)
+                        number = self._submit(each, mark, numbers)
+                    else:
+                        number = str(found.array or found.number)
                     numbers[f"{each.job.name}-{number}"] = number
             except BaseException:
                 for number in numbers.values():
@@ -171,7 +177,9 @@ class SlurmClient:
             own = [number for job_id, number in numbers.items() if name in (job_id, job_id.rpartition("-")[0])]
             if own:
                 return own[-1]
-            job = find_jobs(self._run, list_jobs(self._run), name)[0]
+            user = current_user()
+            jobs = [job for job in list_jobs(self._run) if job.name != name or job.user == user]
+            job = find_jobs(self._run, jobs, name)[0]
             return str(job.array or job.number)
 
         return submit_job(self._run, submission, mark, number_of)
@@ -197,6 +205,20 @@ class SlurmClient:
             return answer
         with api_errors():
             return answer | {"explanation": explain_wait(job, jobs, read_nodes(self._run, job.partition))}
+
+
+def _submitted_before(run: CommandRunner) -> dict[str, SlurmJob]:
+    """The user's own jobs by their marks; a submission that failed has cancelled those that it had made."""
+    user = current_user()
+    return {job.comment: job for job in list_jobs(run) if job.user == user and "CANCELLED" not in job.states}
+
+
+def _cancel_marked(run: CommandRunner, known: dict[str, SlurmJob], key: str) -> None:
+    """Cancels the jobs of a submission that are still known, and forgets them."""
+    for mark in [mark for mark in known if mark.startswith(f"windlass-{key}-")]:
+        job = known.pop(mark)
+        if phase_of(job) not in TERMINAL:
+            cancel_job(run, str(job.array or job.number))
 
 
 def _now() -> int:

@@ -11,6 +11,7 @@ from windlass.backends.slurm.errors import SlurmError
 from windlass.backends.slurm.job_records import SlurmJob
 from windlass.backends.slurm.job_states import phase_of
 from windlass.backends.slurm.queries import ended_jobs
+from windlass.cli.current_user import current_user
 from windlass.core.model.status import TERMINAL
 from windlass.jobs.syntax.array_indexes import parse_array
 from windlass.server.errors import ApiError, ErrorCode
@@ -23,7 +24,7 @@ def find_jobs(run: CommandRunner, jobs: Sequence[SlurmJob], name: str) -> list[S
     """Returns the job, or the members of the array, that a number, an id or a name means.
 
     `jobs`: those that the controller knows; a number that is not among them is looked up in the accounting. Of several
-    jobs of one name the living one is meant. Raises ApiError NO_SUCH_JOB.
+    jobs of one name the user's own are meant, and of these the living one. Raises ApiError NO_SUCH_JOB.
     """
     if found := _by_number(jobs, name) or _by_name(jobs, name):
         return found
@@ -65,7 +66,9 @@ def _has_waiting(job: SlurmJob, index: int) -> bool:
 
 def _by_name(jobs: Sequence[SlurmJob], name: str) -> list[SlurmJob]:
     """Returns the one job or array of a name. Raises ApiError if several are alive, or several have ended."""
-    named = [job for job in jobs if job.name == name]
+    user = current_user()
+    anyone = [job for job in jobs if job.name == name]
+    named = [job for job in anyone if job.user == user] or anyone
     living = [job for job in named if phase_of(job) not in TERMINAL]
     numbers = sorted({job.array or job.number for job in living or named})
     if len(numbers) > 1:

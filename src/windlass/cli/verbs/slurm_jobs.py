@@ -161,14 +161,15 @@ def scancel(
     namespace: LongNamespace = "",
     state: StateOption = None,
 ) -> int:
-    """Cancel jobs by id or by what they have in common, and print nothing, as Slurm's scancel does."""
+    """Cancel jobs by id, or your own by what they have in common, and print nothing, as Slurm's scancel does."""
     if not (jobs or user or name or partition or states):
         raise UsageError("nothing to cancel\nname jobs, or write -u USER, -n NAME, -p QUEUE or -t STATE")
     client = controller_client(on, namespace, state)
     from windlass.cli.slurm.field_values import job_state  # noqa: PLC0415 - loads the core
 
     wanted = parse_states(states)
-    found = client.jobs(limit=MAX_JOBS, user=user, name=name, queue=partition)
+    owner = user or ("" if jobs else current_user())
+    found = client.jobs(limit=MAX_JOBS, user=owner, name=name, queue=partition)
     living = [row for row in found if not wanted or job_state(row) in wanted]
     words = {each for word in jobs or () for each in _array_tasks(word)}
     # the latest first: a job that waits for another one is cancelled before it fails
