@@ -128,7 +128,7 @@ def test_an_interrupted_save_leaves_nothing(workspace: Path, tmp_path: Path, mon
     assert list((tmp_path / "kept").iterdir()) == []
 
 
-def test_what_cannot_be_saved_is_named_and_the_rest_is_saved(
+def test_files_that_cannot_be_saved_are_named_and_the_rest_is_saved(
     workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (workspace / "linked").symlink_to(empty(tmp_path / "elsewhere"))
