@@ -175,7 +175,7 @@ class Watches:
         if kind in RUNTIMES:
             return of(orjson.loads, partial(self._backend.monitor.lookups.see_runtimes, kind.kind))
         if kind == WORKLOADS:
-            self._backend.kueue.is_served = True
+            self._backend.kueue.see_served()
             return of(orjson.loads, self._backend.kueue.see_workloads)
         if kind == FLAVORS:
             return of(orjson.loads, self._backend.kueue.see_flavors)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytest
 from recorded_api import Cluster
 
 from windlass.backends.kubernetes.client.object_cache import Change
@@ -42,6 +43,50 @@ def test_a_job_in_a_queue_of_kueue_waits_where_there_is_no_kueue() -> None:
         verdict = cluster.controller.plan.verdicts[JOB]
         assert verdict.reason is Reason.ON_HOLD
         assert "which this cluster lacks: remove the label" in verdict.message
+        await cluster.backend.close()
+
+    asyncio.run(story())
+
+
+def test_a_job_that_waits_for_kueue_enters_its_queue_once_kueue_is_installed() -> None:
+    async def story() -> None:
+        cluster = await led_cluster(is_served=False)
+        cluster.backend.kueue.see_served()
+        await cluster.run(2)
+        assert "Kueue has not admitted it in the queue research" in cluster.controller.plan.verdicts[JOB].message
+        await cluster.backend.close()
+
+    asyncio.run(story())
+
+
+ADMITTED = {"QuotaReserved": "True", "Admitted": "True"}
+
+
+def delete_workload(cluster: Cluster) -> None:
+    gang = cluster.backend.jobs.get(JOB)
+    assert gang is not None
+    gone = {"metadata": {"name": workload_name(gang.parsed), "namespace": "ml", "uid": "w", "resourceVersion": "6"}}
+    cluster.backend.kueue.see_workloads([Change("deleted", gone)])
+
+
+def lose_quota(cluster: Cluster) -> None:
+    see(cluster, {"QuotaReserved": "False"})
+
+
+@pytest.mark.parametrize("loses", [delete_workload, lose_quota])
+def test_a_running_job_that_loses_its_quota_stops_and_waits_again(loses: Callable[[Cluster], None]) -> None:
+    async def story() -> None:
+        cluster = await led_cluster()
+        see(cluster, ADMITTED, {"podSetAssignments": []})
+        await cluster.run(4)
+        assert cluster.status(JOB).phase is not Phase.QUEUED
+        loses(cluster)
+        await cluster.run(2)
+        for pod in list(cluster.backend.pods.all()):
+            cluster.remove_pod(pod)
+        await cluster.run(6)
+        assert cluster.status(JOB).phase is Phase.QUEUED
+        assert "Kueue has not admitted it" in cluster.controller.plan.verdicts[JOB].message
         await cluster.backend.close()
 
     asyncio.run(story())

@@ -16,7 +16,13 @@ from windlass.backends.kubernetes.client.object_cache import Change, apply_chang
 from windlass.backends.kubernetes.client.object_reference import job_id
 from windlass.backends.kubernetes.cluster.job_resolution import ResolvedJob
 from windlass.backends.kubernetes.gangs.gang import Gang
-from windlass.backends.kubernetes.kueue.workload_actions import JobFacts, WorkloadAction, next_action, status_after
+from windlass.backends.kubernetes.kueue.workload_actions import (
+    JobFacts,
+    WorkloadAction,
+    next_action,
+    reserves_quota,
+    status_after,
+)
 from windlass.backends.kubernetes.kueue.workload_object import (
     FLAVORS,
     WORKLOADS,
@@ -58,6 +64,8 @@ class KueueJobs:
     ) -> None:
         self._connection, self._gang_of, self._changed = connection, gang_of, changed
         self._workloads: dict[tuple[str, str], Manifest] = {}
+        self._deleted: set[tuple[str, str]] = set()
+        """Workloads of jobs that were seen to be deleted: one that is only not listed yet is none of them."""
         self._flavors: dict[str, Manifest] = {}
         self._ids: dict[tuple[str, str], str] = {}
         """Job ids by namespace and name of the Workload."""
@@ -74,13 +82,22 @@ class KueueJobs:
         """Begins to write: this process leads."""
         self._leads = True
         for known in self._known:
-            self._writer.mark(known)
+            self.mark(known)
+
+    def see_served(self) -> None:
+        """Notes that the cluster has Kueue."""
+        self.is_served = True
+        for known in tuple(self._known):
+            self._changed(known)
+            self.mark(known)
 
     def see_workloads(self, changes: Sequence[Change[Manifest]]) -> None:
         """Handles changes of Workloads."""
         apply_changes(self._workloads, changes, _key)
         for change in changes:
-            if (known := self._ids.get(_key(change.object))) is not None:
+            key = _key(change.object)
+            if (known := self._ids.get(key)) is not None:
+                (self._deleted.add if change.kind == "deleted" else self._deleted.discard)(key)
                 self._changed(known)
                 self.mark(known)
 
@@ -93,15 +110,15 @@ class KueueJobs:
     def fit(self, parsed: ParsedJob, found: ResolvedJob) -> ResolvedJob:
         """Returns the job as Kueue admits it: on hold before, on the nodes of its flavors after its admission.
 
-        A job that Kueue evicts is suspended until it holds no nodes; then it waits again.
+        A job that Kueue evicts, or that loses its quota, is suspended until it holds no nodes; then it waits again.
         """
         queue = kueue_queue(parsed)
         if not queue or not parsed.uid:
             return found
+        known = self._remember(parsed)
         if not self.is_served:
             text = f"its label {KUEUE_QUEUE} names a queue of Kueue, which this cluster lacks: remove the label"
             return replace(found, job=replace(found.job, hold=found.job.hold or text))
-        known = self._remember(parsed)
         self.mark(known)
         gang = self._gang_of(known)
         admission = self._admission(parsed)
@@ -109,15 +126,15 @@ class KueueJobs:
             return replace(found, job=admitted_job(found.job, admission))
         if gang is not None and _facts(gang).holds_nodes:
             # the gang keeps its nodes until it has stopped
-            is_evicted = admission.phase is AdmissionPhase.EVICTED
-            return replace(found, job=replace(found.job, suspend=found.job.suspend or is_evicted))
+            must_stop = admission.phase is AdmissionPhase.EVICTED or self._has_lost_quota(parsed)
+            return replace(found, job=replace(found.job, suspend=found.job.suspend or must_stop))
         why = admission.message or "it is not admitted yet"
         text = f"Kueue has not admitted it in the queue {queue}: {why}"
         return replace(found, job=replace(found.job, hold=found.job.hold or text))
 
     def mark(self, known: str) -> None:
         """Notes that the Workload of a job may have to be written."""
-        if self._leads and known in self._known:
+        if self._leads and self.is_served and known in self._known:
             self._writer.mark(known)
 
     def see_committed(self, known: str) -> None:
@@ -139,6 +156,12 @@ class KueueJobs:
     def _admission(self, parsed: ParsedJob) -> KueueAdmission:
         workload = self._workloads.get((parsed.namespace, workload_name(parsed)))
         return _NO_WORKLOAD if workload is None else read_admission(workload, self._flavors)
+
+    def _has_lost_quota(self, parsed: ParsedJob) -> bool:
+        """Whether the Workload was deleted, or exists without a reservation of quota."""
+        key = parsed.namespace, workload_name(parsed)
+        workload = self._workloads.get(key)
+        return key in self._deleted if workload is None else not reserves_quota(workload)
 
     async def _write(self, known: str) -> None:
         """Makes the next write to a job's Workload; the watch reports it, and so the one after it follows."""

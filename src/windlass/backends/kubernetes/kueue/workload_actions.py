@@ -77,6 +77,11 @@ def status_after(action: WorkloadAction, workload: Manifest, job: JobFacts, at: 
     return {**_with_conditions(workload, at, changes), "admission": None}
 
 
+def reserves_quota(workload: Manifest) -> bool:
+    """Whether Kueue has reserved quota for a Workload."""
+    return _is_true(conditions_by_type(workload), "QuotaReserved")
+
+
 def conditions_by_type(workload: Manifest) -> dict[str, Mapping[str, Any]]:
     """The conditions of a Workload by type; those without one are left out."""
     status = workload.get("status")
