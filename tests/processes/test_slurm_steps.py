@@ -54,6 +54,16 @@ def test_srun_within_salloc_is_a_step_of_the_allocation(state: Path):
     assert ran.returncode == 0
 
 
+def test_a_step_takes_some_nodes_of_the_allocation(state: Path):
+    echo = "srun -l bash -c 'echo $SLURMD_NODENAME $SLURM_STEP_ID $SLURM_NNODES'"
+    first, second, wrong, many = (echo.replace("-l", f"-l {more}") for more in ("-N1", "-w n2", "-w n9", "-N3"))
+    with daemon(state, "--local-nodes", "2"):
+        ran = windlass(state, "salloc", "-N", "2", "sh", "-c", f"{first}; {second}; {wrong}; {many}")
+    assert ran.stdout.splitlines() == ["0: n1 0 1", "0: n2 0 1"]
+    assert "node n9 is not in the allocation" in ran.stderr
+    assert "More processors requested than permitted: -N 3" in ran.stderr
+
+
 def test_programs_of_slurm_are_on_the_path_of_salloc(state: Path):
     steps = 'srun -l echo "step of $((1000 + SLURM_JOB_ID))"; srun --jobid "$SLURM_JOBID" true'
     inside = f'{steps}; echo "$PATH"; scontrol show hostnames'

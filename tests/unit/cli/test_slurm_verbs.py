@@ -15,6 +15,7 @@ from windlass.core.model.node import Node
 from windlass.core.model.queue import Queue
 from windlass.jobs.cluster.snapshot_file import SnapshotRecord, to_plain
 from windlass.server.client import Client
+from windlass.server.errors import ApiError, ErrorCode
 
 NODES = [
     {
@@ -284,6 +285,27 @@ def test_scancel_cancels_the_latest_first_so_that_no_dependent_fails(listed, win
     listed.says["/v1/cancel"] = {"jobs": [], "errors": []}
     assert windlass("scancel", "-u", "zoë") == (0, "", "")
     assert listed.asked[-1][3]["jobs"] == ["digits-3", "digits-2", "digits-1"]
+
+
+def test_scancel_of_my_own_jobs(listed, windlass):
+    listed.says["/v1/cancel"] = {"jobs": [], "errors": []}
+    assert windlass("scancel", "--me") == (0, "", "")
+    [filters] = [filters for _, path, filters, _ in listed.asked if path == "/v1/jobs"]
+    assert filters["user"] == [current_user()]
+
+
+def test_a_node_without_a_free_cpu_is_allocated(listed, windlass):
+    node = {**NODES[0], "used": {"cpu": 8_000, "gpu": 1}, "jobs": [{"id": "j-1", "holds": {"gpu": 1}}]}
+    listed.says["/v1/nodes"] = {"nodes": [node]}
+    assert windlass("sinfo", "-h", "-o", "%t").out == "alloc\n"
+
+
+def test_the_fix_of_a_refusal_has_options_of_sbatch(daemon, windlass, train):
+    fix = "let its processes share the existing cores: --cpus 0, in a job file cpus: 0"
+    daemon.says["/v1/jobs"] = ApiError(ErrorCode.REFUSED, "train can never run here: no", fix)
+    ran = windlass("sbatch", train)
+    assert (ran.code, ran.err.splitlines()[-2]) == (1, "windlass: train can never run here: no")
+    assert ran.err.splitlines()[-1].startswith("lower -N, -n or -c; ")
 
 
 @pytest.fixture

@@ -7,13 +7,16 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from windlass.cli.errors import UsageError
+from windlass.jobs.slurm.hostlist import expand_hosts
+from windlass.jobs.slurm.option_values import parse_range
 from windlass.server.errors import ApiError, ErrorCode
 
+T = TypeVar("T")
 Json = dict[str, Any]
 _LOCK = threading.Lock()
 
@@ -35,6 +38,33 @@ def allocation_variables(details: Json, tasks: int, programs: Path) -> dict[str,
         "SLURM_NTASKS": str(tasks),
         "SLURM_SUBMIT_DIR": str(Path.cwd()),
     }
+
+
+def select_replicas(details: Json, nodes: str, names: str) -> Json:
+    """The allocation cut to the replicas that --nodelist names and --nodes counts. Raises UsageError."""
+    tasks = details.get("tasks", [])
+    if names:
+        wanted = set(_read("--nodelist", expand_hosts, names))
+        if missing := wanted - {task["node"] for task in tasks}:
+            raise UsageError(
+                f"srun: node {min(missing)[:60]} is not in the allocation\nscontrol show hostnames lists them"
+            )
+        tasks = [task for task in tasks if task["node"] in wanted]
+    if nodes:
+        number = _read("--nodes", parse_range, nodes)[0]
+        if number > len(tasks):
+            raise UsageError(
+                f"srun: More processors requested than permitted: -N {number}\nthere are {len(tasks)} nodes"
+            )
+        tasks = tasks[:number]
+    return {**details, "tasks": tasks}
+
+
+def _read(option: str, parse: Callable[[str], T], value: str) -> T:
+    try:
+        return parse(value)
+    except ValueError as error:
+        raise UsageError(f"srun: {option} {error}") from None
 
 
 def run_step(details: Json, command: Sequence[str], tasks: int, *, labelled: bool) -> int:
@@ -80,7 +110,9 @@ def _task_environment(holders: Sequence[Json], tasks: int, number: int) -> dict[
         "SLURM_LOCALID": local,
         "SLURM_NTASKS": tasks,
         "SLURM_NODEID": node,
+        "SLURM_STEP_ID": 0,
         "SLURM_STEP_NUM_TASKS": tasks,
+        "SLURMD_NODENAME": holders[node]["node"],
         "SLURM_NNODES": len(holders),
     }
     own = {name: value for name, _, value in pairs}

@@ -81,8 +81,8 @@ def dependencies_of(row: Row) -> str:
 
 
 def command_of(row: Row) -> str:
-    """The script of a job that sbatch submitted, or its command."""
-    return script_of(str(row.get("command") or NULL))
+    """The script of a job that sbatch submitted, or its command in one line."""
+    return script_of(str(row.get("command") or NULL)).replace("\n", r"\n")
 
 
 def label_of(name: str, default: str) -> Callable[[Row], str]:

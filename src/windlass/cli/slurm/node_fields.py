@@ -35,8 +35,9 @@ def node_state(node: Row) -> str:
         return _STATES.get(str(node["state"]), "down*")
     if not node["jobs"]:
         return "idle"
-    resource = "gpu" if node["capacity"].get("gpu") else "cpu"
-    return "allocated" if node["used"].get(resource, 0) >= node["capacity"].get(resource, 0) else "mixed"
+    used, capacity = node["used"], node["capacity"]
+    is_full = any(capacity.get(name) and used.get(name, 0) >= capacity[name] for name in ("gpu", "cpu"))
+    return "allocated" if is_full else "mixed"
 
 
 def node_groups(

@@ -27,6 +27,7 @@ from windlass.cli.unparsed_command import UnparsedCommand
 from windlass.cli.verbs.slurm_listings import (
     MAX_JOBS,
     LongNamespace,
+    Me,
     Partitions,
     States,
     UsersOption,
@@ -63,6 +64,7 @@ Options: those of sbatch, such as -N, -n, -c, --gres, -t, -p, -J, -a, -d, -H, an
 
 def _sbatch(words: list[str]) -> int:
     """Submits the script of a command line; see `_HELP`."""
+    from windlass.cli.slurm.admission_fix import refusals_of_slurm  # noqa: PLC0415
     from windlass.cli.slurm.job_dependencies import with_job_ids  # noqa: PLC0415
     from windlass.jobs.slurm.batch_script import read_script  # noqa: PLC0415
     from windlass.jobs.slurm.imported_job import import_script  # noqa: PLC0415
@@ -90,7 +92,8 @@ def _sbatch(words: list[str]) -> int:
     # 3. Submission.
     if "--test-only" in call:
         return print_start("sbatch", submissions[0].job, controller_client(on, namespace, state))
-    ids = _submit(submissions, resolve_context(on, namespace), namespace, state)
+    with refusals_of_slurm():
+        ids = _submit(submissions, resolve_context(on, namespace), namespace, state)
     print(ids[0] if "--parsable" in call else f"Submitted batch job {ids[0]}", flush=True)
     if "--wait" not in call:
         return ExitCode.OK
@@ -154,6 +157,7 @@ def print_start(program: str, job: Job, client: ControllerClient) -> int:
 def scancel(
     jobs: Annotated[list[str] | None, typer.Argument(metavar="[JOB]...", help="Ids, numbers or arrays.")] = None,
     user: UsersOption = "",
+    me: Me = False,
     name: Annotated[str, typer.Option("-n", "--name", help="Only jobs of this name.")] = "",
     partition: Partitions = "",
     states: States = "",
@@ -162,6 +166,7 @@ def scancel(
     state: StateOption = None,
 ) -> int:
     """Cancel jobs by id, or your own by what they have in common, and print nothing, as Slurm's scancel does."""
+    user = current_user() if me else user
     if not (jobs or user or name or partition or states):
         raise UsageError("nothing to cancel\nname jobs, or write -u USER, -n NAME, -p QUEUE or -t STATE")
     client = controller_client(on, namespace, state)

@@ -60,6 +60,7 @@ def _srun(words: list[str]) -> int:
     if allocation := call.get("--jobid") or os.environ.get(wire.JOB_ID):
         return _run_step(allocation, command, state, labelled=labelled)
     # 3. A job of its own.
+    from windlass.cli.slurm.admission_fix import refusals_of_slurm  # noqa: PLC0415
     from windlass.jobs.slurm.sbatch_command import step_script  # noqa: PLC0415
 
     submission = _submission(step_script(command.words), command)
@@ -68,7 +69,8 @@ def _srun(words: list[str]) -> int:
         from windlass.cli.verbs.slurm_jobs import print_start  # noqa: PLC0415
 
         return print_start("srun", submission.job, controller_client("", "", state))
-    return _follow(_without_restarts(submission), state, labelled=labelled, quiet="--quiet" in call)
+    with refusals_of_slurm():
+        return _follow(_without_restarts(submission), state, labelled=labelled, quiet="--quiet" in call)
 
 
 def _read(words: list[str], program: str, text: str) -> SbatchCommand | None:
@@ -135,7 +137,7 @@ def _task_codes(tasks: Iterable[Mapping[str, Any]]) -> list[int]:
 
 def _run_step(allocation: str, command: SbatchCommand, state: Path, *, labelled: bool) -> int:
     """Runs the command as tasks of an allocation: one for each replica, or as many as -n says."""
-    from windlass.cli.slurm.allocation_step import run_step  # noqa: PLC0415
+    from windlass.cli.slurm.allocation_step import run_step, select_replicas  # noqa: PLC0415
     from windlass.cli.verbs.slurm_listings import MAX_JOBS, is_named  # noqa: PLC0415
     from windlass.jobs.slurm.option_values import parse_count  # noqa: PLC0415
     from windlass.server.discovery import open_state  # noqa: PLC0415
@@ -144,12 +146,14 @@ def _run_step(allocation: str, command: SbatchCommand, state: Path, *, labelled:
         rows = records.jobs(limit=MAX_JOBS, fields="id,number,array") if allocation.isdecimal() else ()
         details = records.job(next((row["id"] for row in rows if is_named(row, allocation)), allocation))
     given = {each.name: each.value for each in command.options}
-    number = given.get("--ntasks", "") or os.environ.get("SLURM_NTASKS", "")
+    chosen = select_replicas(details, given.get("--nodes", ""), given.get("--nodelist", ""))
+    is_whole = len(chosen["tasks"]) == len(details["tasks"])
+    number = given.get("--ntasks", "") or (os.environ.get("SLURM_NTASKS", "") if is_whole else "")
     try:
-        tasks = parse_count(number) if number else len(details.get("tasks", ()))
+        tasks = parse_count(number) if number else len(chosen["tasks"])
     except ValueError as error:
         raise UsageError(f"srun: --ntasks {error}") from None
-    return run_step(details, command.words, tasks, labelled=labelled)
+    return run_step(chosen, command.words, tasks, labelled=labelled)
 
 
 srun = UnparsedCommand("srun", _srun, lambda: _SRUN, help="Run a command as the tasks of a job or an allocation")
@@ -161,6 +165,7 @@ def _salloc(words: list[str]) -> int:
     if command is None:
         return ExitCode.OK
     from windlass.cli.job_submission import local_command  # noqa: PLC0415
+    from windlass.cli.slurm.admission_fix import refusals_of_slurm  # noqa: PLC0415
     from windlass.cli.slurm.allocation_step import allocation_variables  # noqa: PLC0415
     from windlass.cli.slurm.shell_programs import slurm_programs  # noqa: PLC0415
     from windlass.cli.terminal.screen import Screen  # noqa: PLC0415
@@ -173,7 +178,7 @@ def _salloc(words: list[str]) -> int:
     roles = tuple(replace(role, procs=1, command=HOLDER) for role in made.job.roles)
     shell = local_command(command.words or [os.environ.get("SHELL") or "/bin/sh"])
     holder = replace(made, job=replace(made.job, roles=roles, launcher=Launcher.PLAIN))
-    with slurm_programs() as programs:
+    with slurm_programs() as programs, refusals_of_slurm():
         variables = partial(allocation_variables, tasks=made.job.world_size, programs=programs)
         return hold_nodes(holder, shell, _state(command.call), ClusterOptions(), Screen(no_color=False), variables)
 

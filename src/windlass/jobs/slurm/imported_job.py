@@ -63,7 +63,7 @@ def import_script(
     except OptionValueError as error:
         problem = f"{error.option.name[:60]} {error}"
         if not error.option.place.line:
-            raise input_error("sbatch", problem) from None
+            raise input_error("command line", problem) from None
         raise InputError([text.problem(problem, error.option.place)]) from None
 
 

@@ -86,7 +86,7 @@ def test_a_wrong_command_line_is_refused(words, message):
 
 
 def test_a_wrong_value_names_the_option():
-    with pytest.raises(InputError, match="sbatch: --time expects minutes"):
+    with pytest.raises(InputError, match="command line: --time expects minutes"):
         fields("-t soon job")
 
 
