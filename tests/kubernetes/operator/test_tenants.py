@@ -113,7 +113,7 @@ async def tenants(plane: ControlPlane, folder: Path) -> AsyncIterator[Tenants]:
                 # without a controller-manager no namespace ends, so that the next test uses these again
                 if await created(place.api, where, body) and where != NAMESPACES:
                     made.append(f"{where}/{body['metadata']['name']}")
-            await until_guarded(place.api, guarded=True)
+            await until_guarded(place.api, cid, guarded=True)
             guard = await admission_guard.read_guard(place.world.connection)
             place.world.monitor.lookups.see_guard(guard)
             yield Tenants(place, plane, ann, bob, cid)
@@ -121,7 +121,7 @@ async def tenants(plane: ControlPlane, folder: Path) -> AsyncIterator[Tenants]:
             await clear(place.api, f"{OURS}/trainingjobs")
             for where in reversed(made):
                 await place.api.delete(where)
-            await until_guarded(place.api, guarded=False)
+            await until_guarded(place.api, cid, guarded=False)
 
 
 def _installed() -> list[dict[str, Any]]:
@@ -156,16 +156,18 @@ def binding(user: str, kind: str, role: str) -> dict[str, Any]:
     return {"metadata": {"name": f"{user}-{role}"}, "roleRef": reference, "subjects": [subject]}
 
 
-async def until_guarded(api: Api, *, guarded: bool) -> None:
-    """Waits until the API server has noticed that the policies are there, or gone."""
+async def until_guarded(api: Api, cid: Api, *, guarded: bool) -> None:
+    """Waits until the API server has noticed that the policies for jobs and for pods are there, or gone."""
     async with asyncio.timeout(strays.TIMEOUT_S):
         while True:
             forged = api.post(jobs("default"), job("forged", {USER: "nobody"}), dryRun="All")
             unnamed = api.post(jobs("default"), job("unnamed"), dryRun="All")
-            answer, made = await asyncio.gather(forged, unnamed, return_exceptions=True)
+            queued = cid.post(PODS, pod("queued", "shared"), dryRun="All")
+            answer, made, queue = await asyncio.gather(forged, unnamed, queued, return_exceptions=True)
             if isinstance(made, dict):  # an API server that has just got kinds may answer 503 to the mutating policy
                 is_named = USER in (made["metadata"].get("annotations") or {})
-                if (isinstance(answer, ApiError), is_named) == (guarded, guarded):
+                is_kept_out = isinstance(queue, ApiError) and "may not use the queue" in str(queue)
+                if (isinstance(answer, ApiError), is_named, is_kept_out) == (guarded, guarded, guarded):
                     return
             await asyncio.sleep(0.1)
 
