@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
 import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,6 +14,7 @@ MODULE = "windlass.jupyter.server"
 """Program of the gang's member: `python -m windlass.jupyter.server`."""
 _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 _MAX_ADDRESS_BYTES = 4096
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{16,128}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,11 @@ def write_address(folder: NotebookFolder, address: ServerAddress) -> None:
     _write_private(folder.address, json.dumps(asdict(address)))
 
 
+def is_token(text: str) -> bool:
+    """Whether a text has the form of a token: it needs no escapes in an address."""
+    return _TOKEN.fullmatch(text) is not None
+
+
 def read_address(folder: NotebookFolder) -> ServerAddress | None:
     """Returns the address of the server; None if there is none, or if the file holds anything else."""
     try:
@@ -97,7 +105,8 @@ def page_of(port: int, token: str) -> str:
 
 def write_redirect(path: Path, page: str) -> None:
     """Writes a private page that leads to `page`: a browser that opens it has no token in its command line."""
-    _write_private(path, f'<!doctype html><meta http-equiv="refresh" content="0; url={page}"><title>Windlass</title>')
+    url = html.escape(page)
+    _write_private(path, f'<!doctype html><meta http-equiv="refresh" content="0; url={url}"><title>Windlass</title>')
 
 
 def _write_private(path: Path, text: str) -> None:

@@ -39,6 +39,11 @@ def test_the_page_that_a_browser_opens_first_is_private(folder: NotebookFolder):
     assert (folder.path / "open.html").stat().st_mode & 0o777 == 0o600
 
 
+def test_the_page_that_a_browser_opens_first_holds_no_markup_of_a_token(folder: NotebookFolder):
+    write_redirect(folder.path / "open.html", page_of(8888, '"><script>alert(1)</script>'))
+    assert "<script>" not in (folder.path / "open.html").read_text()
+
+
 def test_an_address_is_read_as_written(folder: NotebookFolder):
     assert read_address(folder) is None
     write_address(folder, ServerAddress("notebook-1", 2, 8888))

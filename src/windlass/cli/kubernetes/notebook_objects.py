@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from windlass.jobs.description.submission import Submission
+from windlass.jobs.kubernetes.labels import USER
 from windlass.jobs.kubernetes.pods.trainingjob_template import CONTAINER
 from windlass.jobs.syntax.durations import format_duration
-from windlass.jupyter.folder import MODULE
+from windlass.jupyter.folder import MODULE, is_token
 
 PORT = 8888
 """Port of JupyterLab on the pod's loopback address: no other pod reaches it, only a forwarded port does."""
 _FOLDER, _TOKENS = "/var/lib/windlass-notebook", "/run/windlass-notebook"
 _TOKEN_KEY = "token"  # noqa: S105 - the name of a field
 _FILES, _SECRET, _SHM = "notebook", "notebook-token", "notebook-shm"
+_LONGEST_SUFFIX = 20
 _ANY_USER_READS = 0o444
 """The image decides on the user of the pod's one container, and only that container has the file."""
 
@@ -57,6 +60,17 @@ def token_secret(name: str, owner: Mapping[str, Any], token: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
 
 
+def default_name(user: str) -> str:
+    """The name of a user's notebook without --name: a namespace is shared, so it contains the user's name."""
+    suffix = re.sub("[^a-z0-9]+", "-", user.lower())[:_LONGEST_SUFFIX].strip("-")
+    return f"notebook-{suffix}" if suffix else "notebook"
+
+
+def is_of_user(job: Mapping[str, Any], user: str) -> bool:
+    """Whether a user has submitted a job. `user`: as the API server knows it; "" for an unknown one, who has none."""
+    return bool(user) and (job["metadata"].get("annotations") or {}).get(USER) == user
+
+
 def secret_of(job: Mapping[str, Any]) -> str:
     """The name of the Secret in the object of a notebook; "" if the object is no notebook."""
     pod = (job.get("spec") or {}).get("pod") or {}
@@ -65,11 +79,14 @@ def secret_of(job: Mapping[str, Any]) -> str:
 
 
 def token_in(secret: Mapping[str, Any]) -> str:
-    """The token in a Secret. Raises ValueError for a Secret without one."""
+    """The token in a Secret. Raises ValueError for a Secret without one, or with other text in its place."""
     try:
-        return base64.b64decode(secret["data"][_TOKEN_KEY], validate=True).decode()
+        token = base64.b64decode(secret["data"][_TOKEN_KEY], validate=True).decode()
     except (KeyError, TypeError) as error:
         raise ValueError(f"the Secret has no field {_TOKEN_KEY}") from error
+    if not is_token(token):
+        raise ValueError(f"the field {_TOKEN_KEY} of the Secret holds no token of a notebook")
+    return token
 
 
 def kept_files(claim: str, idle_ms: int) -> str:

@@ -20,10 +20,12 @@ from windlass.cli import job_messages
 from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
 from windlass.cli.job_submission import current_folder
+from windlass.cli.kubernetes.api_user import api_user
 from windlass.cli.kubernetes.client import ClusterClient
 from windlass.cli.kubernetes.notebook_objects import (
     PORT,
     in_pod,
+    is_of_user,
     kept_files,
     secret_of,
     server_command,
@@ -77,13 +79,21 @@ def open_notebook(
 
 
 def _running(cluster: ClusterClient, wanted: PodNotebook) -> tuple[str, str] | None:
-    """Returns id and token of the notebook that waits or runs. Raises UsageError if another job has its name."""
+    """Returns id and token of the user's notebook that waits or runs.
+
+    Raises UsageError if another job has its name, also a notebook of another user: its page is that user's.
+    """
     for job in cluster.finder.find(wanted.options.name or ""):
         if cluster.job(job.id)["phase"] in _ENDED:
             continue
         secret = secret_of(job.manifest)
         if not secret:
             raise UsageError(f"{job.id} is no notebook and has its name\nchoose another one: --name NAME")
+        user = cluster.session.run(api_user(cluster.session.connection))
+        if not is_of_user(job.manifest, user):
+            raise UsageError(
+                f"{job.id} is a notebook of another user and has its name\nchoose another one: --name NAME"
+            )
         found = cluster.session.run(cluster.session.connection.get(SECRETS, job.namespace, secret))
         return job.id, token_in(found)
     return None

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.option_values import parse_duration_option
@@ -47,7 +48,7 @@ def notebook(
     """
     refuse_gang_options(options)
     idle_ms = parse_duration_option("--idle", idle)
-    described = replace(options, name=options.name or "notebook", grace=options.grace or _GRACE)
+    described = replace(options, grace=options.grace or _GRACE)
     context = resolve_context(on, namespace)
     if context is not None:
         return _in_pod(context, namespace, described, idle_ms, claim, browser=browser, no_color=no_color)
@@ -56,7 +57,8 @@ def notebook(
     from windlass.cli.notebook_job import LocalNotebook  # noqa: PLC0415 - help does not need it
 
     with contextlib.closing(Screen(no_color=no_color)) as screen:
-        page = LocalNotebook(state_folder(state), described, idle_ms, screen).start()
+        named = replace(described, name=options.name or "notebook")
+        page = LocalNotebook(state_folder(state), named, idle_ms, screen).start()
         screen.flush()
         page.show(browser=browser)
     return ExitCode.OK
@@ -67,9 +69,11 @@ def _in_pod(
 ) -> int:
     """Opens a notebook of a cluster, and forwards a port to it until Ctrl-C."""
     from windlass.cli.kubernetes.client import ClusterClient  # noqa: PLC0415 - loads a cluster's libraries
+    from windlass.cli.kubernetes.notebook_objects import default_name  # noqa: PLC0415
     from windlass.cli.kubernetes.notebook_pod import PodNotebook, open_notebook  # noqa: PLC0415
 
-    wanted = PodNotebook(context, options, idle_ms, claim)
+    named = replace(options, name=options.name or default_name(current_user()))
+    wanted = PodNotebook(context, named, idle_ms, claim)
     with contextlib.closing(Screen(no_color=no_color)) as screen:
         cluster = ClusterClient.at(context, namespace)
         open_notebook(cluster, wanted, screen, lambda page: page.show(browser=browser))

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
 
-from windlass.cli.kubernetes.notebook_objects import in_pod, kept_files, secret_of, server_command, token_in
+from windlass.cli.kubernetes.notebook_objects import (
+    default_name,
+    in_pod,
+    is_of_user,
+    kept_files,
+    secret_of,
+    server_command,
+    token_in,
+)
 from windlass.jobs.description.options import RunOptions, from_options
 
 
@@ -34,7 +43,31 @@ def test_a_notebook_is_known_by_the_secret_of_its_pod():
     assert secret_of({}) == ""
 
 
+def encoded(token: str) -> dict[str, dict[str, str]]:
+    return {"data": {"token": base64.b64encode(token.encode()).decode()}}
+
+
 def test_a_secret_without_a_token_is_an_error():
-    assert token_in({"data": {"token": "YQ=="}}) == "a"
+    assert token_in(encoded("kX3_-" * 8)) == "kX3_-" * 8
     with pytest.raises(ValueError, match="the Secret has no field token"):
         token_in({"data": {}})
+
+
+@pytest.mark.parametrize("planted", ['x"><script>alert(1)</script>', "", "short", "k" * 40 + "&next=x"])
+def test_a_planted_token_is_refused(planted: str):
+    with pytest.raises(ValueError, match="the field token of the Secret holds no token of a notebook"):
+        token_in(encoded(planted))
+
+
+def test_a_notebook_is_of_the_user_who_submitted_it():
+    job = {"metadata": {"annotations": {"windlass.dev/user": "ada"}}}
+    assert is_of_user(job, "ada")
+    assert not is_of_user(job, "bob")
+    assert not is_of_user({"metadata": {}}, "")
+
+
+@pytest.mark.parametrize(
+    ("user", "name"), [("ada", "notebook-ada"), ("Ada.L@example.com", "notebook-ada-l-example-com"), ("@", "notebook")]
+)
+def test_the_default_name_contains_the_user(user: str, name: str):
+    assert default_name(user) == name
