@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+import pytest
 
 from windlass.jobs.kubernetes.job_patches import STOPPED, action_patch
 from windlass.jobs.kubernetes.kinds.registry import dependent_objects, faults_of, members, read
@@ -54,6 +57,17 @@ def test_the_service_has_the_name_of_the_notebook_also_while_it_is_stopped():
         assert [(each["name"], each["port"], each["targetPort"]) for each in service["spec"]["ports"]] == [
             ("http-lesson", 80, 8888)
         ]
+
+
+@pytest.mark.parametrize("name", ["x" * 61, "x" * 57 + "-xxx"])
+def test_the_port_of_a_long_name_fits_a_service(name: str):
+    long = notebook()
+    long["metadata"]["name"] = name
+    found = read(long)
+    assert isinstance(found, ParsedJob), found
+    (service,) = dependent_objects(found)
+    (port,) = service["spec"]["ports"]
+    assert re.fullmatch("[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", port["name"])
 
 
 def test_own_ports_folder_and_security_context_stay():

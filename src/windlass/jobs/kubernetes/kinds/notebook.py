@@ -40,6 +40,7 @@ _FS_GROUP = 100
 """Group of the files of a volume in the images of Jupyter, where the pod has no security context."""
 _LONGEST_NAME = 61
 """The pod is called `NAME-0`, which must be a DNS label of 63 characters."""
+_LONGEST_PORT_NAME = 63
 _UNLIMITED = 1_000_000
 """Restarts of a notebook: like a StatefulSet, it has no end of its own."""
 
@@ -82,7 +83,7 @@ def dependent_objects(parsed: ParsedJob) -> list[Manifest]:
     """The Service of the notebook, which stays while it is stopped."""
     container = parsed.replicas[0].template["spec"]["containers"][0]
     ports = container.get("ports") or [{"containerPort": PORT}]
-    port = {"name": f"http-{parsed.name}", "port": _SERVED_PORT, "targetPort": ports[0]["containerPort"]}
+    port = {"name": f"http-{parsed.name}"[:_LONGEST_PORT_NAME].rstrip("-"), "port": _SERVED_PORT, "targetPort": ports[0]["containerPort"]}
     spec = {"type": "ClusterIP", "selector": _selector(parsed), "ports": [{**port, "protocol": "TCP"}]}
     return [{"apiVersion": "v1", "kind": "Service", "metadata": metadata(parsed, parsed.name, {}), "spec": spec}]
 
