@@ -84,11 +84,19 @@ def notebook_submission(options: RunOptions, folder: NotebookFolder, state: Path
     if not all(map(importlib.util.find_spec, ("jupyterlab", "ipykernel"))):
         raise UsageError("a notebook needs JupyterLab, which is missing\npip install 'windlass-train[notebook]'")
     given = str(Path(current_folder(), Path(options.workdir).expanduser())) if options.workdir else None
+    if given and _is_own_folder(Path(given), folder, state):
+        raise UsageError(f"--workdir {given} holds the state of the daemon\nname a folder of your files")
     workspace = ("--workspace", given) if given else ()
     command = (sys.executable, "-m", MODULE, "--folder", str(folder.path), "--idle", f"{idle_ms / 1000:g}", *workspace)
     env = (*options.env, f"WINDLASS_STATE={state}")
     described = replace(options, env=env, procs=1, workdir=given)
     return from_options(described, command, cwd=os.sep, user=current_user())
+
+
+def _is_own_folder(given: Path, folder: NotebookFolder, state: Path) -> bool:
+    """Whether a folder is the state folder, or one on the way to the notebook's folder in it."""
+    resolved = given.resolve()
+    return resolved.is_relative_to(state.resolve()) and folder.path.resolve().is_relative_to(resolved)
 
 
 def _state_line(job: Json) -> str:
