@@ -83,7 +83,8 @@ def dependent_objects(parsed: ParsedJob) -> list[Manifest]:
     """The Service of the notebook, which stays while it is stopped."""
     container = parsed.replicas[0].template["spec"]["containers"][0]
     ports = container.get("ports") or [{"containerPort": PORT}]
-    port = {"name": f"http-{parsed.name}"[:_LONGEST_PORT_NAME].rstrip("-"), "port": _SERVED_PORT, "targetPort": ports[0]["containerPort"]}
+    name = f"http-{parsed.name}"[:_LONGEST_PORT_NAME].rstrip("-")
+    port = {"name": name, "port": _SERVED_PORT, "targetPort": ports[0]["containerPort"]}
     spec = {"type": "ClusterIP", "selector": _selector(parsed), "ports": [{**port, "protocol": "TCP"}]}
     return [{"apiVersion": "v1", "kind": "Service", "metadata": metadata(parsed, parsed.name, {}), "spec": spec}]
 
