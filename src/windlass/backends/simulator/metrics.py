@@ -61,7 +61,7 @@ class Metrics:
     """Average share of free capacity that is unusable: on a node with less free than the next job needs, with that job
     drawn from the trace (after FGD, ATC'23)."""
     offered_load: float
-    """Submitted work over the capacity of the period of submission."""
+    """Submitted work over the capacity of the period of submission; 0 if all jobs arrive together."""
     fairness_max: float
     """Worst finish-time fairness: JCT over the run time multiplied by the contention during the job's life."""
     unfair: float

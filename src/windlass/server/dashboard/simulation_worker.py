@@ -13,7 +13,7 @@ import resource
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -89,15 +89,17 @@ def _simulate(request: SimulationRequest) -> dict[str, Any]:
     trace = _trace(request, taken.snapshot, taken.now, cluster)
     if not trace.jobs:
         raise SimulationError("there is no job to simulate; choose random jobs or a trace")
-    # 2. one run for each policy
+    # 2. one run for each policy; live jobs arrive together, so that no load is offered over a time
+    is_live = not (request.path or request.synthetic)
     runs = []
     for number, (name, policy) in enumerate(policies.items()):
         advance = partial(_print_progress, number, len(policies))
         outcome = replay(trace, cluster, policy, skip_bad=True, on_progress=advance)
-        runs.append(PolicyRun(name, _SEED, measure(outcome), outcome))
+        metrics = measure(outcome)
+        runs.append(PolicyRun(name, _SEED, replace(metrics, offered_load=0.0) if is_live else metrics, outcome))
     # 3. the report of `windlass simulate`
     source = TraceSource(trace.name, "the dashboard", len(trace.jobs))
-    conditions = ("Every job uses its whole time limit.",) if not (request.path or request.synthetic) else ()
+    conditions = ("Every job uses its whole time limit.",) if is_live else ()
     experiment = Experiment("windlass ui", (source,), describe_cluster(cluster), policies, (_SEED,), "", conditions)
     report = build(experiment, runs)
     shown = {name: report[name] for name in ("heading", "summary", "cluster", "policies", "figures", "charts")}

@@ -92,6 +92,18 @@ def test_the_live_jobs_are_simulated_under_each_policy() -> None:
     assert found["result"]["jobs"] == 3
     assert found["page"].startswith("<!doctype html>")
     assert "page" not in found["result"]
+    titles = [figure["title"] for figure in found["result"]["figures"]]
+    assert "Makespan" in titles
+    assert "Offered load" not in titles  # live jobs arrive together: no load is offered over a time
+    assert "while they arrive" not in " ".join(found["result"]["summary"])
+
+
+def test_random_jobs_arrive_over_a_time_and_offer_a_load() -> None:
+    found = simulate({"synthetic": "jobs=20 load=0.5"})
+    assert found["error"] == ""
+    load = next(figure for figure in found["result"]["figures"] if figure["title"] == "Offered load")
+    assert 0.1 < load["mean"][0] < 3
+    assert "of the cluster's capacity while they arrive." in found["result"]["summary"][0]
 
 
 def test_an_invalid_policy_is_the_error_of_the_simulation() -> None:

@@ -36,7 +36,7 @@ def build(experiment: Experiment, runs: Sequence[PolicyRun]) -> Report:
         "random": experiment.random,
         "seeds": list(experiment.seeds),
         "policies": [_policy(name, policy) for name, policy in experiment.policies.items()],
-        "figures": [_figure(figure, runs, list(drawn)) for figure in FIGURES],
+        "figures": [_figure(figure, runs, list(drawn)) for figure in FIGURES if _is_defined(figure, runs)],
         "charts": charts(runs, drawn),
         "gantt": gantt(drawn),
         "runs": [{"policy": run.policy, "seed": run.seed, **_metrics(run.metrics)} for run in runs],
@@ -48,6 +48,10 @@ def _policy(name: str, policy: Policy) -> dict[str, Any]:
     values = {each.name: getattr(policy, each.name) for each in fields(policy)}
     settings = {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
     return {"name": name, "about": ORDERS[policy.order].description, **settings}
+
+
+def _is_defined(figure: Figure, runs: Sequence[PolicyRun]) -> bool:
+    return not figure.zero_is_undefined or any(figure.value(run.metrics) for run in runs)
 
 
 def _figure(figure: Figure, runs: Sequence[PolicyRun], policies: list[str]) -> dict[str, Any]:

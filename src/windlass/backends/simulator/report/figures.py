@@ -27,6 +27,8 @@ class Figure:
     """Which of two values is better; "": neither."""
     wide: bool = False
     """Shown by -o wide only."""
+    zero_is_undefined: bool = False
+    """A report leaves it out where it is 0 in all runs."""
 
 
 def _seconds(ms: float) -> float:
@@ -150,6 +152,7 @@ FIGURES: tuple[Figure, ...] = (
         lambda m: m.offered_load,
         better="",
         wide=True,
+        zero_is_undefined=True,
     ),
 )
 

@@ -37,10 +37,11 @@ def _description(experiment: Experiment, runs: Sequence[PolicyRun], drawn: Mappi
         count = len(experiment.seeds)
         each = f"each under {count} seeds" if count > 1 else f"under seed {experiment.seeds[0]}"
         seeds = f", {each} ({experiment.random})"
+    load = f"Their work is {metrics.offered_load * 100:.0f} % of the cluster's capacity while they arrive."
     return (
         f"{format_count(jobs, 'job')} with {work} were replayed on {experiment.cluster} "
-        f"under {policies}: {join_names(list(experiment.policies))}{seeds}. "
-        f"Their work is {metrics.offered_load * 100:.0f} % of the cluster's capacity while they arrive."
+        f"under {policies}: {join_names(list(experiment.policies))}{seeds}."
+        + (f" {load}" if metrics.offered_load else "")
     )
 
 

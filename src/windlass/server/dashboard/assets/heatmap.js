@@ -8,7 +8,7 @@ const MOST_HEIGHT = 420;
 
 const CALM = 1.25; // multiple of the median that is red at least: small differences are no stripes
 
-// Values are coloured by their place between the 5th percentile and a high one; the lowest rank is on top. Where
+// Values are coloured by their place between the 5th and the 95th percentile; the lowest rank is on top. Where
 // there are more ranks than rows of pixels, a row has the slowest of its ranks, so that a single one is seen.
 export class HeatMap {
   constructor(title, unit) {
@@ -166,5 +166,5 @@ function bounds(values) {
   }
   sample.sort((a, b) => a - b);
   const at = (share) => sample[Math.min(sample.length - 1, Math.floor(sample.length * share))];
-  return [at(0.05) ?? 0, Math.max(at(0.99) ?? 1, (at(0.5) ?? 0) * CALM)];
+  return [at(0.05) ?? 0, Math.max(at(0.95) ?? 1, (at(0.5) ?? 0) * CALM)];
 }
