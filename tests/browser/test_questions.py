@@ -129,6 +129,42 @@ def test_the_rank_that_slows_a_job_and_its_phase(newcomer: Newcomer):
     retried(newcomer, look)
 
 
+def colours_of_the_map(page: Any, rank: int, ranks: int) -> list[list[int]]:
+    """Red, green and blue of cells in the row of a rank, from left to right."""
+    draw = """(canvas, [rank, ranks]) => [0.5, 0.7, 0.9].map((x) => [...canvas.getContext("2d").getImageData(
+        x * canvas.width, (rank + 0.5) * canvas.height / ranks, 1, 1).data].slice(0, 3))"""
+    return list(page.locator("#heat canvas").evaluate(draw, [rank, ranks]))
+
+
+def test_table_map_and_command_line_name_the_same_slow_rank(newcomer: Newcomer, daemon: Path):
+    page = newcomer.page
+
+    def look() -> None:
+        newcomer.click("link", "uneven-2", "main")
+        page.locator(".finding", has_text="Others wait for rank 2.").wait_for(timeout=6_000)
+        page.locator("#heat canvas").wait_for(timeout=6_000)
+        assert "slow rank 2: more work per step than others" in ok(daemon, "status", "uneven")
+        # 1. ranks without work of their own wait, in the table and in its file for programs
+        with page.expect_download() as saved:
+            page.locator("#ranks").get_by_role("button", name="CSV").click()
+        head, *rows = Path(saved.value.path()).read_text().splitlines()
+        assert head == "Rank,Slow,Node,Step,Phase,Last seen,Step time (s),Busy (s),Waits (s),Memory (bytes)"
+        cells = [dict(zip(head.split(","), row.split(","), strict=True)) for row in rows]
+        assert [row["Rank"] for row in cells if row["Slow"] == "yes"] == ["2"]
+        assert [float(row["Busy (s)"]) > 0.25 for row in cells] == [False, False, True, False]
+        assert [float(row["Waits (s)"]) > 0.1 for row in cells] == [True, True, False, True]
+        # 2. the row of the slow rank is red, and no other
+        reds = [red > blue + 40 for rank in range(4) for red, _, blue in colours_of_the_map(page, rank, 4)]
+        assert reds == [rank == 2 for rank in range(4) for _ in range(3)]
+
+    retried(newcomer, look)
+    # 3. the phases add up to a step
+    phases = page.locator("#course figure, #course .chart").filter(has_text="Phases of a step")
+    assert "outside" in phases.inner_text()
+    slow = ok(daemon, "top", "uneven", "--once").splitlines()
+    assert [line.split()[0] for line in slow if "others wait for it" in line] == ["2"]
+
+
 def test_the_work_lost_by_a_failed_job(newcomer: Newcomer):
     def look() -> None:
         newcomer.click("link", "damaged-1", "main")

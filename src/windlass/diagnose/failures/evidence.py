@@ -43,6 +43,8 @@ class Fact:
     node: str | None = None
     time: int | None = None
     """Milliseconds since the epoch."""
+    frame: EvidenceLine | None = None
+    """Frame of the program in the traceback that the line ends."""
 
 
 @dataclass(frozen=True, slots=True)

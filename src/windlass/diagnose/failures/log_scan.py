@@ -18,6 +18,7 @@ from windlass.diagnose.failures.progress_lines import progress_lines
 from windlass.diagnose.failures.shadowed_modules import SHADOWED, shadow_values
 from windlass.diagnose.failures.signatures import SignatureMatch, every_signature
 from windlass.diagnose.failures.source_labels import label_source
+from windlass.diagnose.failures.traceback_frames import TRACEBACK, find_program_frame
 from windlass.diagnose.failures.wrapped_lines import unwrap
 
 _PART_BYTES = 1 << 13
@@ -36,7 +37,7 @@ _LINES_OF_ONE_RANK = 32
 """Lines at the end of a log without a second rank after which no more ranks are looked for."""
 _LINES_OF_PROGRESS = 2
 """Lines of progress after a fact that show that the rank has gone on."""
-_TRACEBACK = b"Traceback (most recent call last)"
+_TRACEBACK = TRACEBACK.encode()
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[()][A-Z0-9])")
 _ESCAPED_QUOTE = re.compile(rb'\\{1,16}"')
 
@@ -95,10 +96,12 @@ class _Scan:
             if not signatures.may_match(part.replace(b"\r", b"\n")):
                 continue
             recent = deque((before or self.before).removesuffix(b"\n").split(b"\n"), maxlen=_TIME_SEARCH)
+            numbers = deque(range(first - len(recent), first), maxlen=_TIME_SEARCH)
             for number, line in _lines(part, first):
                 recent.append(line)
+                numbers.append(number)
                 if signatures.may_match(line) and (found := self._matches(line)):
-                    self._keep(found, number, line, recent)
+                    self._keep(found, numbers, line, recent)
 
     def _matches(self, line: bytes) -> dict[tuple[str, int], SignatureMatch]:
         """Matches of the whole line, and of the message after its prefixes."""
@@ -107,9 +110,12 @@ class _Scan:
         return {(match.rule, match.signature): match for text in texts for match in every_signature().matches(text)}
 
     def _keep(
-        self, matches: dict[tuple[str, int], SignatureMatch], number: int, line: bytes, recent: deque[bytes]
+        self, matches: dict[tuple[str, int], SignatureMatch], numbers: deque[int], line: bytes, recent: deque[bytes]
     ) -> None:
-        source, text = self.found.source, line.decode("utf-8", "replace")
+        source, text, number = self.found.source, line.decode("utf-8", "replace"), numbers[-1]
+        raised = any(_TRACEBACK in line for line in recent)
+        frame = find_program_frame(zip(reversed(numbers), reversed(recent), strict=True)) if raised else None
+        place = EvidenceLine(source.name, frame[0], frame[1][:_LONGEST_TEXT]) if frame else None
         origin = self._origin(text)
         rank = origin.rank
         time: int | None = None
@@ -127,9 +133,9 @@ class _Scan:
                 continue
             time = time if time is not None else _time(origin, recent)
             evidence = EvidenceLine(source.name, number, text.strip()[:_LONGEST_TEXT])
-            fact = Fact(match.rule, evidence, match.values, about, node, time)
+            fact = Fact(match.rule, evidence, match.values, about, node, time, place)
             self.found.facts.append((fact, match.signature))
-        if any(_TRACEBACK in line for line in recent):
+        if raised:
             self.found.raised.add(number)
         if rank is not None:
             self.found.ranks.add(rank)

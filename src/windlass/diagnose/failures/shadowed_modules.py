@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from windlass.diagnose.failures.line_prefix import read_prefixes
+from windlass.diagnose.failures.traceback_frames import FRAME, INSTALLED, TRACEBACK
 
 SHADOWED = "module-shadowed"
 """Rule of these errors. It fires only where this module finds the file, or where the message proves it."""
@@ -16,10 +17,6 @@ _PACKAGES = re.compile(
     "tensorflow|timm|tokenizers|torch|torchaudio|torchvision|tqdm|transformers|triton|trl|vllm|wandb|xformers|yaml"
 )
 """Libraries of training programs."""
-_FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,400})", line \d+')
-_TRACEBACK = "Traceback (most recent call last)"
-_INSTALLED = re.compile(r"(?:^|[/\\])(?:site-packages|dist-packages|[Ll]ib|lib64|python[\d.]+)[/\\]|^<")
-"""Paths of installed packages and of Python itself."""
 _FILE = re.compile(r"(?:^|[/\\])(?P<module>[A-Za-z_]\w*)(?P<is_folder>[/\\]__init__)?\.pyc?$")
 
 
@@ -44,7 +41,7 @@ def _shadowed_by(file: str, frames: Sequence[str]) -> str:
     A folder with the name of a library may be the library itself, so it counts only beside a file of the traceback.
     """
     name = _FILE.search(file)
-    if not name or not _is_known(name["module"]) or _INSTALLED.search(file):
+    if not name or not _is_known(name["module"]) or INSTALLED.search(file):
         return ""
     beside = {frame.replace("\\", "/").rpartition("/")[0] for frame in frames}
     is_of_library = name["is_folder"] and file[: name.start()].replace("\\", "/") not in beside
@@ -59,7 +56,7 @@ def _files_of_traceback(newest_first: Iterable[bytes]) -> Iterable[str]:
     """The files of the frames, the innermost first."""
     for line in newest_first:
         message = read_prefixes(line.decode("utf-8", "replace")).message
-        if _TRACEBACK in message:
+        if TRACEBACK in message:
             return
-        if frame := _FRAME.match(message):
+        if frame := FRAME.match(message):
             yield frame["file"]

@@ -17,6 +17,7 @@ from windlass.diagnose.failures.verdict_amendments import MOST_ALTERNATIVES, ame
 from windlass.diagnose.failures.verdict_texts import fill_text
 from windlass.jobs.secret_masks import mask_secrets
 
+_OF_PROGRAM = "user-code-error"
 _MOST_EVIDENCE = 6
 _LONGEST_LINE = 400
 _END_ONLY = frozenset({BARE_END, "repeated-end"})
@@ -98,11 +99,17 @@ def _explain(best: CauseCandidate, place: Fact) -> str:
 
 
 def _evidence(best: CauseCandidate, ranked: Sequence[CauseCandidate]) -> list[EvidenceLine]:
-    """Lines of the verdict's rule, then the first line of each rule that follows from it."""
+    """Lines of the verdict's rule, then the first line of each rule that follows from it.
+
+    An error of the program has its frame as the second line.
+    """
     own = _without_copies(best.facts)[: _MOST_EVIDENCE // 2]
     following = [each.first for each in ranked[1:] if each.rule.id in best.rule.beats]
     facts = _without_copies([*own, *following])
-    lines = {(fact.evidence.source, fact.evidence.line): fact.evidence for fact in facts}
+    found = [fact.evidence for fact in facts]
+    if best.rule.cause == _OF_PROGRAM and (frame := _best_fact(best).frame):
+        found.insert(1, frame)
+    lines = {(line.source, line.line): line for line in found}
     return [*lines.values()][:_MOST_EVIDENCE]
 
 

@@ -42,6 +42,31 @@ def test_a_verdict_has_its_line_rank_and_advice() -> None:
     assert verdict.advice is Advice.STOP
 
 
+def test_an_exception_has_the_frame_of_the_program_as_evidence() -> None:
+    lines = (
+        "step 1",
+        "[rank1]: Traceback (most recent call last):",
+        '[rank1]:   File "/home/ann/train.py", line 13, in <module>',
+        "[rank0]: step 2",
+        '[rank1]:     raise ValueError("the shard 7 is damaged")',
+        '[rank1]:   File "/env/lib/python3.11/site-packages/torch/utils/data.py", line 88, in fetch',
+        "[rank1]:     return self.samples[index]",
+        "[rank1]:            ~~~~~~~~~~~~^^^^^^^",
+        "[rank1]: ValueError: the shard 7 is damaged",
+    )
+    evidence = verdict_of(log("all.log", *lines)).evidence
+    assert [(line.line, line.text) for line in evidence] == [
+        (9, "[rank1]: ValueError: the shard 7 is damaged"),
+        (3, 'File "/home/ann/train.py", line 13, in <module>'),
+    ]
+
+
+def test_a_traceback_that_the_program_has_survived_is_no_evidence_of_a_later_error() -> None:
+    caught = ("Traceback (most recent call last):", '  File "a.py", line 2, in load', "OSError: retried")
+    evidence = verdict_of(log("rank0.log", *caught, *["step"] * 5, "ValueError: the shard 7 is damaged")).evidence
+    assert [line.text for line in evidence] == ["ValueError: the shard 7 is damaged", "OSError: retried"]
+
+
 def test_a_message_that_every_agent_prints_is_evidence_once() -> None:
     text = "windlass agent: the run has failed: rank 1 (pid 20) killed by SIGSEGV"
     agents = [log(f"agent {number} err", f"2026-01-01T00:00:0{number}Z {text}") for number in (0, 1)]

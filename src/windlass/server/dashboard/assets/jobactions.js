@@ -12,9 +12,14 @@ const NAMES = { cancel: "Cancel", suspend: "Suspend", resume: "Resume", rerun: "
 const HOLDING = ["Admitted", "Running", "Restarting"];
 
 // `current`: returns the job as it was last shown. `page`: the functions confirm, refresh and go of the page.
-export function actionButtons(current, page) {
-  return verbsOf(current()).map((verb) => h("button", { type: "button", class: verb === "cancel" ? "danger" : null,
+// `refusals`: why the visitor may not change the job, or run it again; empty for what the visitor may.
+export function actionButtons(current, page, refusals = {}) {
+  const verbs = verbsOf(current());
+  const refusalOf = (verb) => refusals[verb === "rerun" ? "rerun" : "change"] ?? null;
+  const buttons = verbs.map((verb) => h("button", { type: "button", class: verb === "cancel" ? "danger" : null, disabled: refusalOf(verb) !== null, title: refusalOf(verb),
     on: { click: () => change(verb, current(), page).catch((error) => page.confirm(`${NAMES[verb]} is not possible`, error.message, "Close")) } }, NAMES[verb]));
+  const reason = refusalOf(verbs[0]);
+  return reason === null ? buttons : [...buttons, h("p", { class: "about refusal" }, reason)];
 }
 
 function verbsOf(job) {

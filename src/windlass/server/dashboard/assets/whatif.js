@@ -56,6 +56,7 @@ export class WhatIf {
   }
 
   async show() {
+    for (const input of this.inputs.values()) input.removeAttribute("aria-invalid");
     const changes = [...this.inputs].filter(([, input]) => input.value.trim())
       .map(([name, input]) => `${name}='${input.value.trim().replaceAll("'", "")}'`).join(" ");
     if (!changes) { this.answer.textContent = "Change a field to see when it would start."; return; }
@@ -66,9 +67,17 @@ export class WhatIf {
       const when = starts({ eta: verdict?.eta ?? expected, certainty: verdict?.eta ? verdict.certainty : "expected" }, found.now);
       this.answer.textContent = verdict ? `It would wait: ${verdict.message}.${when ? ` It would start ${when}.` : ""}` : "It would start now.";
     } catch (error) {
-      const fields = FIELDS.filter(([name]) => this.inputs.get(name).value.trim()).map(([, label]) => label);
-      this.answer.textContent = error.message.replace("--what-if", fields.join(" or "));
+      const wrong = this.wrongFields(error.message);
+      for (const [name] of wrong) this.inputs.get(name).setAttribute("aria-invalid", "true");
+      this.answer.textContent = error.message.replace("--what-if", wrong.map(([, label]) => label).join(" or "));
     }
+  }
+
+  // The filled fields whose value an error repeats; all filled ones where it repeats none.
+  wrongFields(message) {
+    const filled = FIELDS.filter(([name]) => this.inputs.get(name).value.trim());
+    const named = filled.filter(([name]) => message.endsWith(`not '${this.inputs.get(name).value.trim()}'`) || message.endsWith(`not ${this.inputs.get(name).value.trim()}`));
+    return named.length ? named : filled;
   }
 }
 

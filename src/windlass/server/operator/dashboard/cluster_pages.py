@@ -47,6 +47,7 @@ _OF_JOB: Mapping[str, str] = MappingProxyType(
         "metrics": "jobs",
         "checkpoints": "jobs",
         "rerun": "jobs",
+        "refusals": "jobs",
         "slowness": "jobs",
         "why": "jobs/why",
         "findings": "jobs/why",
@@ -123,8 +124,11 @@ class ClusterPages:
             await self.authorizer.require(self.session.user, query_right("list", _OF_CLUSTER[view]))
         elif view not in _OF_ROWS or name:
             return None
-        if view == "rerun":
-            found: View | None = View((view, name), partial(self._describe_rerun, name))
+        if view == "refusals":
+            refusals = await self._redacted(name, partial(self._find_refusals, name))
+            found: View | None = View((view, name, *refusals.items()), partial(_give, refusals))
+        elif view == "rerun":
+            found = View((view, name), partial(self._describe_rerun, name))
         elif view in _MEASURED:
             found = View((view,), _find_no_series)
         else:
@@ -166,9 +170,14 @@ class ClusterPages:
         state = await self._find_state(name)
         return {"is_object": True, "checkpoints": checkpoint_place(state.job, self.actions.backend.jobs.get(state.id))}
 
+    async def _find_refusals(self, name: str) -> dict[str, str]:
+        return await self.actions.refusals(self.session.user, await self._find_id(name))
+
     async def _find_state(self, name: str) -> JobState:
-        lookup = self.views.service.lookup
-        return await lookup.state((await lookup.ids(name))[0])
+        return await self.views.service.lookup.state(await self._find_id(name))
+
+    async def _find_id(self, name: str) -> str:
+        return (await self.views.service.lookup.ids(name))[0]
 
     async def _change(self, verb: str, name: str) -> Json:
         states = await self.views.service.lookup.states(name)
@@ -230,6 +239,10 @@ def _bounded(filters: Filters) -> dict[str, str]:
     numbers = {name: text for name, text in filters.items() if name in ("limit", "offset") and text.isdecimal()}
     too_large = {name: str(_MAX_ROWS) for name, text in numbers.items() if len(text) > _DIGITS or int(text) > _MAX_ROWS}
     return {**filters, **too_large}
+
+
+async def _give(answer: Json) -> Json:
+    return answer
 
 
 async def _find_no_series() -> Json:

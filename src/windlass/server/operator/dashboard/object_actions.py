@@ -15,7 +15,7 @@ from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.object_reference import OWN_KIND, ObjectReference, reference_to
 from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, Resource
-from windlass.backends.kubernetes.client.reviews import AccessRight, review_self
+from windlass.backends.kubernetes.client.reviews import AccessRight, User, review_self
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.name_suffix import name_suffix
 from windlass.backends.kubernetes.gangs.repeated_object import owned_by, repeated_object, shipped_code
@@ -42,6 +42,16 @@ class ObjectActions:
 
     backend: KubernetesBackend
     authorizer: Authorizer
+
+    async def refusals(self, user: User, job_id: str) -> dict[str, str]:
+        """Reasons why the user may not change or repeat a job, by `change` and `rerun`; none for what the user may."""
+        found: dict[str, str] = {}
+        for name, verb in (("change", "patch"), ("rerun", "create")):
+            try:
+                await self.authorizer.require(user, _right(verb, self._find(job_id)), "edit")
+            except ApiError as error:
+                found[name] = f"{error.message}: {error.fix}"
+        return found
 
     async def apply(self, session: UserSession, verb: str, job_id: str) -> None:
         """Cancels, suspends or resumes one job by a patch of its object, if the user may."""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from virtual_loop import run_in_virtual_time
 
-from windlass.backends.kubernetes.client.reviews import User, account_user
+from windlass.backends.kubernetes.client.object_reference import ObjectReference
+from windlass.backends.kubernetes.client.resources import Resource
+from windlass.backends.kubernetes.client.reviews import AccessRight, User, account_user
 from windlass.server.dashboard.view import View
 from windlass.server.dashboard.view_cache import ViewCache
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.operator.dashboard.cluster_pages import AnswerTurns, ClusterPages
+from windlass.server.operator.dashboard.object_actions import ObjectActions
 from windlass.server.operator.dashboard.user_sessions import UserSession
 
 NEVER_S = 1e9
@@ -106,6 +110,32 @@ def test_a_user_whose_requests_hang_delays_no_page_of_another(kind: str) -> None
         await asyncio.wait(hanging)
 
     run_in_virtual_time(story())
+
+
+def test_a_user_who_may_only_view_is_told_why_actions_are_refused() -> None:
+    class Viewer:
+        """Lets a user get jobs, and refuses to change objects."""
+
+        async def require(self, user: User, right: AccessRight, role: str = "view") -> None:
+            if role == "edit":
+                fix = f"ask for a RoleBinding to the ClusterRole edit in namespace {right.namespace}"
+                raise ApiError(ErrorCode.NOT_ALLOWED, f"user {user.name} may not {right}", fix)
+
+    job = ObjectReference(Resource("windlass.dev", "v1", "trainingjobs", "TrainingJob"), "team-a", "big", "uid-1")
+    backend: Any = SimpleNamespace(jobs={"team-a/big": SimpleNamespace(reference=job)})
+
+    async def refusals(rights: Any) -> Any:
+        pages = replace(
+            pages_of("cat", Views(0), AnswerTurns()), authorizer=rights, actions=ObjectActions(backend, rights)
+        )
+        found = await pages.find("refusals", "team-a/big", {})
+        assert found is not None
+        return await found.produce()
+
+    found = run_in_virtual_time(refusals(Viewer()))
+    assert found["change"].startswith("user cat may not patch")
+    assert found["rerun"].endswith("ask for a RoleBinding to the ClusterRole edit in namespace team-a")
+    assert run_in_virtual_time(refusals(EveryRight())) == {}
 
 
 def test_hanging_logs_of_many_users_delay_no_page() -> None:

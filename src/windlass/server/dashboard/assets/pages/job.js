@@ -6,7 +6,7 @@ import { Definition } from "../definition.js";
 import { empty, encodeId, facts, h, jobLink, section, stateOf, swap } from "../dom.js";
 import { explanationOf } from "../explanation.js";
 import { Findings } from "../findings.js";
-import { amount, clock, count, duration, gang, measured, words } from "../format.js";
+import { amount, clock, count, duration, gang, iso, measured, seconds, words } from "../format.js";
 import { actionButtons } from "../jobactions.js";
 import { HeatMap } from "../heatmap.js";
 import { LogView } from "../logview.js";
@@ -61,7 +61,8 @@ export function create({ get, about, argument: id, confirm, refresh, go }) {
       const job = await get(`/api/job/${encodeId(id)}`);
       if (job.members) { showArray(job); return; }
       shown = job;
-      const actions = about.may_act ? actionButtons(() => shown, { confirm, refresh, go }) : [];
+      const refusals = about.may_act && about.user ? await get(`/api/refusals/${encodeId(id)}`).catch(() => ({})) : {}; // without them the action itself is refused
+      const actions = about.may_act ? actionButtons(() => shown, { confirm, refresh, go }, refusals) : [];
       swap(head, h("div", {}, h("h1", {}, job.id), stateOf(job)), h("div", { class: "tools" }, actions));
       summary.hidden = false;
       swap(summary, ...summarize(job, checkpoints.losses));
@@ -172,12 +173,14 @@ function nameOf(transition) {
 
 function ranksTable() {
   const value = (name, unit) => (row) => (row.values[name] === undefined ? "" : measured(row.values[name] * (unit === "s" ? 0.001 : 1), unit));
+  const time = (name, title) => [title, value(name, "s"), { num: true, optional: true, csv: (row) => seconds(row.values[name]), csvTitle: `${title} (s)` }];
   const table = new Table([
-    ["Rank", (row) => (row.slow ? h("b", { title: "Others wait for it" }, `${row.rank} slow`) : String(row.rank)), { num: true }],
+    ["Rank", (row) => (row.slow ? h("b", { title: "Others wait for it" }, `${row.rank} slow`) : String(row.rank)), { num: true, csv: (row) => row.rank }],
+    ["Slow", () => "", { optional: true, csv: (row) => (row.slow ? "yes" : "no") }],
     ["Node", (row) => row.node ?? ""], ["Step", (row) => (row.step ?? "") + "", { num: true, optional: true }], ["Phase", (row) => row.phase ?? "", { optional: true }],
-    ["Last seen", (row) => (row.at && !row.ended ? `${duration(row.now - row.at)} ago` : row.at ? clock(row.at) : ""), { num: true, optional: true }],
-    ["Step time", value("step_ms", "s"), { num: true, optional: true }], ["Busy", value("busy_ms", "s"), { num: true, optional: true }],
-    ["Waits", value("wait_ms", "s"), { num: true, optional: true }], ["Memory", value("memory", "By"), { num: true, optional: true }],
+    ["Last seen", (row) => (row.at && !row.ended ? `${duration(row.now - row.at)} ago` : row.at ? clock(row.at) : ""), { num: true, optional: true, csv: (row) => iso(row.at) }],
+    time("step_ms", "Step time"), time("busy_ms", "Busy"), time("wait_ms", "Waits"),
+    ["Memory", value("memory", "By"), { num: true, optional: true, csv: (row) => row.values.memory, csvTitle: "Memory (bytes)" }],
   ], (row) => row.rank, "Ranks");
   return table;
 }

@@ -1,5 +1,5 @@
 import { choice, empty, encodeId, facts, h, jobLink, searchField, section as partOf, swap } from "../dom.js";
-import { amount, clock, count, duration } from "../format.js";
+import { amount, clock, count, duration, iso, seconds } from "../format.js";
 import { NodeCourse } from "../nodecourse.js";
 import { MODES, NodeMap, ownersOf } from "../nodemap.js";
 import { Table } from "../table.js";
@@ -123,14 +123,15 @@ function pastOf(found) {
   const times = found.past.map((row) => row.started_at).filter(Boolean);
   const from = Math.min(found.now - 60_000, ...times);
   const place = (at) => ((at - from) / (found.now - from)) * 100;
+  const ran = (row) => (row.ended_at ?? found.now) - row.started_at;
   const table = new Table([
     ["Job", (row) => jobLink(row.job_id)], ["Attempt", (row) => String(row.generation), { num: true }], ["State", (row) => row.phase],
-    ["Started", (row) => clock(row.started_at), { short: true }],
-    ["Ran", (row) => (row.started_at ? duration((row.ended_at ?? found.now) - row.started_at) : "–"), { num: true }],
+    ["Started", (row) => clock(row.started_at), { short: true, csv: (row) => iso(row.started_at) }],
+    ["Ran", (row) => (row.started_at ? duration(ran(row)) : "–"), { num: true, csv: (row) => (row.started_at ? seconds(ran(row)) : ""), csvTitle: "Ran (s)" }],
     ["Ranks", (row) => String(row.ranks), { num: true }],
     ["Ended by error", (row) => (row.failed ? h("b", { class: "bad" }, String(row.failed)) : "0"), { num: true }],
     ["When", (row) => (row.started_at ? h("div", { class: "track", "aria-hidden": "true" }, h("i", { class: row.failed ? "bar-failed" : "bar-running",
-      vars: { left: `${place(row.started_at)}%`, width: `${Math.max(0.6, place(row.ended_at ?? found.now) - place(row.started_at))}%` } })) : ""), { wide: true, csv: () => "" }],
+      vars: { left: `${place(row.started_at)}%`, width: `${Math.max(0.6, place(row.ended_at ?? found.now) - place(row.started_at))}%` } })) : ""), { wide: true, csv: null }],
   ], (row) => `${row.job_id} ${row.generation}`, "Jobs that ran on this node");
   table.update(found.past);
   return [table.withButton("past of a node")];
