@@ -137,9 +137,6 @@ def test_a_what_if_is_answered_by_the_scheduler(visit: Callable[..., Visit]):
     page.get_by_label("Replicas", exact=True).fill("")
     page.get_by_label("Time limit", exact=True).fill("abc")
     answer.get_by_text("Time limit expects a duration").wait_for()
-    page.get_by_label("Replicas", exact=True).fill("1")
-    page.locator("[name=time][aria-invalid=true]").wait_for()
-    assert page.locator("[aria-invalid=true]").count() == 1
     signed_in.trouble.clear()
 
 

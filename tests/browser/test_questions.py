@@ -118,6 +118,12 @@ def test_the_reason_and_the_start_of_a_waiting_job(newcomer: Newcomer):
     types = newcomer.page.locator("#why").get_by_label("GPU type").get_by_role("option")
     types.nth(1).wait_for(state="attached")
     assert types.all_inner_texts() == ["as it is (any)", "H100: 2 of 8 free"]
+    # of two fields, the wrong one is marked
+    newcomer.page.locator("#why [name=nodes]").fill("2")
+    newcomer.page.locator("#why [name=time]").fill("abc")
+    newcomer.page.locator("#why [name=time][aria-invalid=true]").wait_for()
+    newcomer.reads("Time limit expects a duration", "#why")
+    assert newcomer.page.locator("[aria-invalid=true]").count() == 1
 
 
 def test_the_rank_that_slows_a_job_and_its_phase(newcomer: Newcomer):

@@ -72,6 +72,7 @@ class DashboardListener:
 
     def _serve(self, listening: socket.socket, actions: Actions) -> None:
         from windlass.server.dashboard.app import Dashboard  # noqa: PLC0415 - the web framework, at the first link
+        from windlass.server.dashboard.first_starts import FirstStarts  # noqa: PLC0415
         from windlass.server.dashboard.guard import DashboardGuard  # noqa: PLC0415
         from windlass.server.dashboard.link_door import LinkDoor  # noqa: PLC0415
         from windlass.server.dashboard.local_pages import LocalPages, LocalSources  # noqa: PLC0415
@@ -81,7 +82,7 @@ class DashboardListener:
         from windlass.server.dashboard.time_axis import TimeAxis  # noqa: PLC0415
 
         version, now = StateVersion(self._feed), self._service.source.now
-        views = PageViews(self._service, self._controller, LocalSources(self._paths), TimeAxis())
+        views = PageViews(self._service, self._controller, LocalSources(self._paths), TimeAxis(), FirstStarts())
         self._simulation = Simulation(self._service.scheduler, self._controller)
         pages = LocalPages(self._service, views, actions, self._simulation, self._paths)
 

@@ -13,6 +13,7 @@ from windlass.backends.port import BackendError
 from windlass.controller.controller import Controller
 from windlass.core.model.status import CANCELLED, JobState
 from windlass.server.dashboard.audience import EVERYTHING, Audience
+from windlass.server.dashboard.first_starts import FirstStarts
 from windlass.server.dashboard.gpu_types import gpu_types
 from windlass.server.dashboard.lost_work import StepRecord, losses
 from windlass.server.dashboard.node_use import node_use
@@ -55,6 +56,7 @@ class PageViews:
     controller: Controller
     sources: PageSources
     axis: TimeAxis
+    starts: FirstStarts
     audience: Audience = EVERYTHING
 
     def about(self) -> Json:
@@ -118,6 +120,7 @@ class PageViews:
         states = [state for state in self.controller.states.values() if audience.sees(state.id)]
         found = overview(self.controller.snapshot(), states, ended, self.controller.plan.verdicts, now)
         found["findings"] = [*gaps, *found["findings"]]
+        found["changes"] = await self.starts.name_nodes(found["changes"], self.service.source.records.transitions)
         return found if audience.may_read("nodes") else without_nodes(found)
 
     async def _read_recent(self, recent: HistoryFilter) -> tuple[Sequence[JobState], Sequence[Json]]:

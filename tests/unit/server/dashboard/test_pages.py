@@ -24,7 +24,7 @@ class Anything:
 @pytest.fixture
 def views() -> PageViews:
     nothing: Any = Anything()
-    return PageViews(nothing, nothing, nothing, nothing, Audience(frozenset({"team-a"})))
+    return PageViews(nothing, nothing, nothing, nothing, nothing, Audience(frozenset({"team-a"})))
 
 
 def key(views: PageViews, view: str, name: str, filters: dict[str, str]) -> Any:

@@ -17,6 +17,7 @@ from windlass.controller.controller import Controller
 from windlass.jobs.kubernetes.query_api import OF_CLUSTER
 from windlass.server.dashboard.app import Dashboard
 from windlass.server.dashboard.audience import Audience
+from windlass.server.dashboard.first_starts import FirstStarts
 from windlass.server.dashboard.pages import PageViews
 from windlass.server.dashboard.sessions import Session
 from windlass.server.dashboard.state_version import StateVersion
@@ -60,6 +61,7 @@ class LeaderDashboard:
     _term: str = field(default_factory=partial(secrets.token_hex, 8))
     _turns: AnswerTurns = field(default_factory=AnswerTurns)
     _axis: TimeAxis = field(default_factory=TimeAxis)
+    _starts: FirstStarts = field(default_factory=FirstStarts)
     _recorded: ExpiringCache[str, frozenset[str]] = field(default_factory=lambda: ExpiringCache(1, _NAMESPACES_LIFE_S))
     _last_recorded: frozenset[str] | None = None
     """Namespaces that history has named last; None before its first answer."""
@@ -108,7 +110,7 @@ class LeaderDashboard:
         sources = ClusterSources(
             self.records, self._live, limit_key(session.user), partial(_may_read_pods, authorizer, session.user)
         )
-        views = PageViews(self.service, self.controller, sources, self._axis, audience)
+        views = PageViews(self.service, self.controller, sources, self._axis, self._starts, audience)
         actions = ObjectActions(self.backend, authorizer)
 
         async def is_unchanged() -> bool:
