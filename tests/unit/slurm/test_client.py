@@ -63,7 +63,7 @@ def test_one_waiting_member_of_an_array_is_cancelled_alone():
     array = WAITING | {"job_id": 7, "array_job_id": 7, "array_task_string": "4-9%2"}
     commands = Commands(array)
     assert SlurmClient(commands).act("cancel", "digits-7_5") == {"jobs": [{"id": "digits-7_5"}]}
-    assert commands.calls[-1] == ["scancel", "7_5"]
+    assert commands.calls[-2:] == [["scontrol", "update", "JobId=7_5", "Requeue=0"], ["scancel", "7_5"]]
     with pytest.raises(ApiError, match="has no job"):
         SlurmClient(commands).act("cancel", "digits-7_3")
 
@@ -139,6 +139,7 @@ def test_a_repeated_submission_takes_no_cancelled_job_and_none_of_another_user(o
     ids, calls = submitted(MINE | other, MINE | {"job_id": 14, "comment": "windlass-k-1", "name": "b"})
     assert ids == ["a-20", "b-20"]
     assert calls == [
+        "scontrol update JobId=14",
         "scancel 14",
         "sbatch --parsable --comment=windlass-k-0",
         "sbatch --parsable --comment=windlass-k-1",

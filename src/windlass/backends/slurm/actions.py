@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from windlass.backends.slurm.commands import CommandRunner
+from windlass.backends.slurm.errors import SlurmError
 from windlass.backends.slurm.job_records import SlurmJob
 from windlass.backends.slurm.job_states import phase_of
 from windlass.core.model.status import HOLDING
 
 
 def cancel_job(run: CommandRunner, number: str) -> None:
-    """Cancels a job: SIGTERM, and SIGKILL after Slurm's KillWait. Raises SlurmError."""
+    """Cancels a job: SIGTERM, and SIGKILL after Slurm's KillWait. Raises SlurmError.
+
+    Slurm queues a job again that is cancelled while its nodes launch it, unless the job has no requeue. It takes no
+    change of a job that has ended; what scancel says of it is the answer.
+    """
+    with suppress(SlurmError):
+        run(["scontrol", "update", f"JobId={number}", "Requeue=0"])
     run(["scancel", number])
 
 
