@@ -307,6 +307,9 @@ def test_changes_need_the_verb_the_token_of_the_page_and_the_option(tell: Tell) 
             403, "user system:serviceaccount:team-a:dan may not patch trainingjobs.windlass.dev in namespace team-a",
         )  # fmt: skip
         assert answer.json["error"]["fix"] == "ask for a RoleBinding to the ClusterRole edit in namespace team-a"
+        told = (await dan.read("/api/refusals/team-a/run"))["change"]
+        assert told == f"{answer.json['error']['message']}: {answer.json['error']['fix']}"
+        assert await eve.read("/api/refusals/team-a/run") == {}
 
         # 3. a user with it; the API server sees the change as the user's own
         assert (await eve.act("reboot", "team-a/run")).status == 400
