@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from windlass import wire
 from windlass.client.plain_values import PlainValueError, dumps, loads
 
-CALL = "WINDLASS_CALL"
+CALL = wire.CALL
 """Environment variable of a rank: a `FunctionCall` as JSON."""
 RESULT_KEY = wire.RESULT_KEY
 """Environment variable of a rank: random text, under which the lines of the result have their digests."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from windlass import wire
 from windlass.core.model.job import Job, Role
 
 HIDDEN = "***"
@@ -55,7 +56,33 @@ def hide_in_command(words: Sequence[str]) -> tuple[str, ...]:
 
 def _hide_in_role(role: Role) -> Role:
     variables = {name: HIDDEN if is_secret_variable(name) else text for name, text in role.env.items()}
+    if call := variables.get(wire.CALL):
+        variables[wire.CALL] = _hide_in_call(call)
     return replace(role, env=variables, command=hide_in_command(role.command), pod=_hide_in_json(role.pod))
+
+
+def _hide_in_call(text: str) -> str:
+    """A call of a function or cell, as JSON: texts whose variables or arguments are secrets by their names.
+
+    All of a call that is no JSON is hidden: no rank can read it either.
+    """
+    try:
+        before = json.loads(text)
+        shown = _hide_named_texts(before)
+    except (ValueError, RecursionError):
+        return HIDDEN
+    return text if shown == before else json.dumps(shown)
+
+
+def _hide_named_texts(tree: Any) -> Any:
+    if isinstance(tree, list):
+        return [_hide_named_texts(each) for each in tree]
+    if not isinstance(tree, Mapping):
+        return tree
+    return {
+        name: HIDDEN if isinstance(value, str) and names_secret(name) else _hide_named_texts(value)
+        for name, value in tree.items()
+    }
 
 
 def _hide_in_json(text: str) -> str:
@@ -91,14 +118,14 @@ def _hide_in_text(text: str) -> str:
 
 
 def _hide_value(found: re.Match[str]) -> str:
-    return found[0].removesuffix(found["value"]) + HIDDEN if _names_secret(found["name"]) else found[0]
+    return found[0].removesuffix(found["value"]) + HIDDEN if names_secret(found["name"]) else found[0]
 
 
 def _is_secret_option(word: str) -> bool:
-    return word.startswith("-") and not re.search(r"[=\s]", word) and _names_secret(word)
+    return word.startswith("-") and not re.search(r"[=\s]", word) and names_secret(word)
 
 
-def _names_secret(name: str) -> bool:
+def names_secret(name: str) -> bool:
     """Whether a name has a word for a secret: `--hf-token`, `AWS_SECRET_ACCESS_KEY`, and not `--max-tokens`."""
     words = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
     keys = (before in _SECRET_KEYS and word == "key" for before, word in itertools.pairwise(words))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -68,7 +69,11 @@ def rerun_request(state: JobState, environment: Mapping[str, str] | None = None)
 
 
 def _has_hidden(role: Role) -> bool:
-    return HIDDEN in role.env.values() or any(HIDDEN in word for word in role.command)
+    return (
+        HIDDEN in role.env.values()
+        or json.dumps(HIDDEN) in role.env.get(wire.CALL, "")
+        or any(HIDDEN in word for word in role.command)
+    )
 
 
 def _as_repeated(state: JobState) -> Job:

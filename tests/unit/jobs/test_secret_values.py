@@ -47,6 +47,25 @@ def test_a_long_word_is_searched_once():
     assert hide_in_command(words) == words
 
 
+def test_secrets_among_the_variables_of_a_cell_are_hidden():
+    call = {"function": "run_cell", "args": ["f(api_key)", {"api_key": "K1", "token": 7, "in": {"password": "K2"}}]}
+    (role,) = hide_secrets(Job("cell", (Role(env={"WINDLASS_CALL": json.dumps(call)}),))).roles
+    shown = {"api_key": "***", "token": 7, "in": {"password": "***"}}
+    assert json.loads(role.env["WINDLASS_CALL"])["args"] == ["f(api_key)", shown]
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 100_000])
+def test_a_call_that_is_no_json_is_hidden(text: str):
+    (role,) = hide_secrets(Job("cell", (Role(env={"WINDLASS_CALL": text}),))).roles
+    assert role.env == {"WINDLASS_CALL": "***"}
+
+
+def test_a_call_without_secrets_stays():
+    env = {"WINDLASS_CALL": '{"args": [{"max_tokens": 3, "tokenizer": "gpt2"}]}'}
+    (role,) = hide_secrets(Job("cell", (Role(env=env),))).roles
+    assert role.env == env
+
+
 def test_variables_and_pod_templates_are_hidden_by_their_names():
     variables = [{"name": "HF_TOKEN", "value": "K1"}, {"name": "LR", "value": "1"}, {"name": "DB_PASSWORD"}]
     pod = {"spec": {"containers": [{"env": variables, "args": ["--token", "K2"], "command": ["a"], "tty": True}]}}

@@ -31,8 +31,9 @@ def test_it_waits_for_nothing_and_belongs_to_no_array() -> None:
     assert submission.job.roles == job.roles
 
 
-def test_a_job_with_hidden_secrets_is_refused() -> None:
-    job = hide_secrets(Job("digits", (Role(env={"API_KEY": "x"}, command=("true",)),)))
+@pytest.mark.parametrize("env", [{"API_KEY": "x"}, {"WINDLASS_CALL": '{"kwargs": {"api_key": "x"}}'}])
+def test_a_job_with_hidden_secrets_is_refused(env: dict[str, str]) -> None:
+    job = hide_secrets(Job("digits", (Role(env=env, command=("true",)),)))
     with pytest.raises(ApiError, match="had secrets in its definition"):
         rerun_request(ended(job))
 
