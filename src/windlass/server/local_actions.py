@@ -102,14 +102,20 @@ class LocalActions:
         return {"jobs": await self._apply(verb, allowed, body)}
 
     async def update(self, name: str, update: JobUpdate) -> Json:
-        """Changes priority or time limit of a job; returns its line. One that holds nodes can only get lower ones."""
+        """Changes priority or time limit of a job, or of an array's members that have not ended; returns the lines.
+
+        One that holds nodes can only get lower ones.
+        """
         _check_writable(self._feed)
-        state = await self._service.lookup.state((await self._service.lookup.ids(name))[0])
-        changed = updated_job(state, update)
-        if no := self._controller.refusal(changed, state.job):
-            raise ApiError(ErrorCode.REFUSED, f"{state.id} cannot be changed so: {no.message}")
-        await self._commit([self._backend.inject(JobChanged(state.id, changed))])
-        return {"jobs": [job_line(await self._service.lookup.state(state.id))]}
+        states = [await self._service.lookup.state(job_id) for job_id in await self._service.lookup.ids(name)]
+        living = [state for state in states if state.status.phase not in TERMINAL] or states[:1]
+        jobs = [updated_job(state, update) for state in living]
+        for state, changed in zip(living, jobs, strict=True):
+            if no := self._controller.refusal(changed, state.job):
+                raise ApiError(ErrorCode.REFUSED, f"{state.id} cannot be changed so: {no.message}")
+        changes = [JobChanged(state.id, changed) for state, changed in zip(living, jobs, strict=True)]
+        await self._commit([self._backend.inject(each) for each in changes])
+        return {"jobs": [job_line(await self._service.lookup.state(state.id)) for state in living]}
 
     async def act_on_all(self, verb: str, body: Mapping[str, Any]) -> Json:
         """Cancels, suspends or resumes several `jobs`, which may be schedules.

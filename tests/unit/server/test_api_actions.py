@@ -384,3 +384,12 @@ def test_a_changed_priority_is_a_line_of_the_history(daemon, job):
     daemon.runner.run(daemon.actions.update("holder-1", JobUpdate(priority=-1)))
     last = daemon.backend.store.transitions("holder-1")[-1]
     assert (last.event, last.message) == ("Changed", "priority 0 → -1")
+
+
+def test_an_update_of_an_array_changes_all_members_that_have_not_ended(daemon, job):
+    daemon.submit(Submission(job("long", gpu=4), array=(0, 1, 2)))
+    daemon.end("long-1_0", Exit(0))
+    answer = daemon.post("/v1/jobs/long-1/update", {"priority": -5}).json["jobs"]
+    assert [each["id"] for each in answer] == ["long-1_1", "long-1_2"]
+    priorities = [daemon.get(f"/v1/jobs/long-1_{index}").json["priority"] for index in range(3)]
+    assert priorities == [0, -5, -5]
