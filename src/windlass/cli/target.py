@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from windlass.cli.config_file import configured
+from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
 from windlass.server.errors import NO_DAEMON, START_DAEMON
 
@@ -108,6 +109,12 @@ def controller_client(on: str, namespace: str, state: Path | None) -> Controller
     from windlass.server.discovery import find_daemon  # noqa: PLC0415 - help and completion do not need it
 
     return find_daemon(state_folder(state))
+
+
+def own_name(on: str, namespace: str) -> str:
+    """Returns the user's name as the controller knows it: on a cluster that of the API server."""
+    context = resolve_context(on, namespace)
+    return current_user() if context is None else _cluster(context, namespace).user() or current_user()
 
 
 def record_source(on: str, namespace: str, state: Path | None) -> RecordSource:

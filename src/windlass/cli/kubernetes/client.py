@@ -12,6 +12,7 @@ from typing import Any
 
 from windlass.cli.config_file import configured
 from windlass.cli.kubernetes.api_session import ApiSession
+from windlass.cli.kubernetes.api_user import api_user
 from windlass.cli.kubernetes.cron_jobs import change_schedule, list_schedules, start_run
 from windlass.cli.kubernetes.job_actions import JobAction, apply_action
 from windlass.cli.kubernetes.job_events import JobEvents
@@ -50,6 +51,10 @@ class ClusterClient(JobQueries, OperatorQueries):
         given = namespace or config.namespace
         operator = os.environ.get("WINDLASS_OPERATOR") or config.operator
         return cls(session, given or session.access.namespace, namespace_given=bool(given), operator=operator)
+
+    def user(self) -> str:
+        """Returns the user's name as the API server knows it; "" if it does not tell it."""
+        return self.session.run(api_user(self.session.connection))
 
     def submit(self, submissions: Sequence[Any], **_facts: Any) -> list[str]:
         """Creates the objects of jobs, all or none. Returns their ids in order."""

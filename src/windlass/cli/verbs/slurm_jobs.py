@@ -20,6 +20,7 @@ from windlass.cli.target import (
     OnOption,
     StateOption,
     controller_client,
+    own_name,
     resolve_context,
     state_folder,
 )
@@ -173,7 +174,7 @@ def scancel(
     from windlass.cli.slurm.field_values import job_state  # noqa: PLC0415 - loads the core
 
     wanted = parse_states(states)
-    owner = user or ("" if jobs else current_user())
+    owner = user or ("" if jobs else own_name(on, namespace))
     found = client.jobs(limit=MAX_JOBS, user=owner, name=name, queue=partition)
     living = [row for row in found if not wanted or job_state(row) in wanted]
     words = {each for word in jobs or () for each in _array_tasks(word)}

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.slurm import accounting_fields, job_fields, node_fields
@@ -25,6 +24,7 @@ from windlass.cli.target import (
     RecordSource,
     StateOption,
     controller_client,
+    own_name,
     record_source,
     warn_if_offline,
 )
@@ -73,7 +73,7 @@ def squeue(
     source = record_source(on, namespace, state)
     warn_if_offline(source)
     wanted = parse_states("PD" if start and not states else states)
-    filters = {"user": current_user() if me else user, "name": name, "queue": partition}
+    filters = {"user": own_name(on, namespace) if me else user, "name": name, "queue": partition}
     filters |= {"all": "True" if wanted & ENDED else ""}
     default = job_fields.LONG_FORMAT if long else job_fields.START_FORMAT if start else job_fields.DEFAULT_FORMAT
     layout = read_layout(form, names, order, default)
