@@ -54,6 +54,7 @@ JobAcctGatherType=jobacct_gather/none
 ReturnToService=2
 SlurmdParameters=config_overrides
 KillWait=5
+FirstJobId={first_job}
 MinJobAge=300
 GresTypes=gpu
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={first_port} CPUs=4 RealMemory=4000 Gres=gpu:2
@@ -157,6 +158,7 @@ def _write_files(folder: Path) -> None:
     key.touch(mode=0o600)
     key.write_bytes(secrets.token_bytes(128))
     controller, first, second = _free_ports(3)
+    # The rendezvous port of a job is made of its number: jobs of clusters side by side on one machine differ in it.
     text = _CONF.format(
         host=socket.gethostname(),
         user=getpass.getuser(),
@@ -164,6 +166,7 @@ def _write_files(folder: Path) -> None:
         controller_port=controller,
         first_port=first,
         second_port=second,
+        first_job=1 + 100 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")),
     )
     (folder / "slurm.conf").write_text(text)
     (folder / "gres.conf").write_text("NodeName=n[1-2] Name=gpu File=/dev/null,/dev/zero\n")
