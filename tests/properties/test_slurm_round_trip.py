@@ -78,14 +78,19 @@ def submissions(draw: st.DrawFn) -> Submission:
     return Submission(job, array, draw(st.integers(0, 3)) if array else 0)
 
 
-@given(submissions())
-def test_rendered_jobs_are_imported_equally(submission):
+def assert_read_back(submission: Submission) -> None:
+    """A job is rendered without loss, and its script is imported as the same job."""
     script = render_script(submission)
     imported = import_script(Text("job.sbatch", script.text))
     [read] = loads(job_text(imported, "job.sbatch"), user="ada")
     assert replace(read, source="") == submission, script.text
     assert script.losses == ()
     assert {loss.part for loss in imported.losses} <= {"--account"}
+
+
+@given(submissions())
+def test_rendered_jobs_are_imported_equally(submission):
+    assert_read_back(submission)
 
 
 @st.composite
@@ -112,9 +117,4 @@ def components(draw: st.DrawFn) -> Submission:
 
 @given(components())
 def test_rendered_jobs_of_several_roles_are_imported_equally(submission):
-    script = render_script(submission)
-    imported = import_script(Text("job.sbatch", script.text))
-    [read] = loads(job_text(imported, "job.sbatch"), user="ada")
-    assert replace(read, source="") == submission, script.text
-    assert script.losses == ()
-    assert {loss.part for loss in imported.losses} <= {"--account"}
+    assert_read_back(submission)

@@ -9,6 +9,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from controlplane.cluster import ControlPlane
+from controlplane.tidy import clear
+from kubernetes_host import JOBS, create_definitions
+from operator_account import LEASE, operator_kubeconfig
+
 import strays
 
 PROGRAM = """
@@ -44,3 +49,15 @@ async def operator(kubeconfig: Path, lease: str) -> AsyncIterator[None]:
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+@asynccontextmanager
+async def leading_operator(plane: ControlPlane) -> AsyncIterator[None]:
+    """Runs an operator that leads a cluster of real nodes; at the end the jobs and their pods are removed."""
+    async with asyncio.timeout(strays.TIMEOUT_S * 15), plane.api() as api:
+        await create_definitions(api)
+        try:
+            async with operator(operator_kubeconfig(plane), LEASE):
+                yield
+        finally:
+            await clear(api, JOBS, nodes=False)

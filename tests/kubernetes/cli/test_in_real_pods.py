@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pytest
 from controlplane.real_nodes import RealCluster
-from controlplane.tidy import clear
-from kubernetes_host import JOBS, create_definitions
-from operator_account import LEASE, operator_kubeconfig
+from operator_account import LEASE
 
 import strays
 
 from .cluster_terminal import Terminal
-from .operator_process import operator
+from .operator_process import leading_operator
 
 pytestmark = [pytest.mark.real_nodes, pytest.mark.timeout(400)]
 IMAGE = ("--image", "example.com/job:1")
@@ -35,15 +33,10 @@ def test_a_folder_is_shipped_run_and_inspected(real_nodes: RealCluster, tmp_path
 
     async def story() -> None:
         windlass = Terminal(plane.kubeconfig, tmp_path, f"default/{LEASE}")
-        async with asyncio.timeout(strays.TIMEOUT_S * 15), plane.api() as api:
-            await create_definitions(api)
-            try:
-                async with operator(operator_kubeconfig(plane), LEASE):
-                    await it_is_run_over_a_restart_and_its_logs_are_kept(windlass)
-                    await a_command_runs_inside_of_a_rank(windlass)
-                    await pods_are_held_for_a_command(windlass)
-            finally:
-                await clear(api, JOBS, nodes=False)
+        async with leading_operator(plane):
+            await it_is_run_over_a_restart_and_its_logs_are_kept(windlass)
+            await a_command_runs_inside_of_a_rank(windlass)
+            await pods_are_held_for_a_command(windlass)
 
     asyncio.run(story())
 

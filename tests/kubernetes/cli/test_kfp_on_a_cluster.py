@@ -8,14 +8,10 @@ from pathlib import Path
 
 import pytest
 from controlplane.real_nodes import RealCluster
-from controlplane.tidy import clear
-from kubernetes_host import JOBS, create_definitions
-from operator_account import LEASE, operator_kubeconfig
+from operator_account import LEASE
 from pipeline_programs import pipeline_environment, python_path
 
-import strays
-
-from .operator_process import operator
+from .operator_process import leading_operator
 
 IMAGE = "example.com/job:1"
 PROGRAM = """\
@@ -45,17 +41,12 @@ def test_a_step_of_kfp_runs_a_gang_and_reports_it(real_nodes: RealCluster, tmp_p
     env = {**kept, **of_cluster, "PYTHONPATH": python_path(tmp_path / "metadata"), "HOME": str(tmp_path)}
 
     async def story() -> str:
-        async with asyncio.timeout(strays.TIMEOUT_S * 15), plane.api() as api:
-            await create_definitions(api)
-            try:
-                async with operator(operator_kubeconfig(plane), LEASE):
-                    streams = {"stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.STDOUT}
-                    step = await asyncio.create_subprocess_exec(python, "step.py", cwd=tmp_path, env=env, **streams)
-                    printed, _ = await step.communicate()
-                    assert step.returncode == 0, printed.decode()
-                    return printed.decode()
-            finally:
-                await clear(api, JOBS, nodes=False)
+        async with leading_operator(plane):
+            streams = {"stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.STDOUT}
+            step = await asyncio.create_subprocess_exec(python, "step.py", cwd=tmp_path, env=env, **streams)
+            printed, _ = await step.communicate()
+            assert step.returncode == 0, printed.decode()
+            return printed.decode()
 
     printed = asyncio.run(story())
     line = next(line for line in printed.splitlines() if line.startswith("metrics "))

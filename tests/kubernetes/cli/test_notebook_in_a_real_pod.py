@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 from controlplane.real_nodes import RealCluster
-from controlplane.tidy import clear
-from kubernetes_host import JOBS, create_definitions
-from operator_account import LEASE, operator_kubeconfig
+from operator_account import LEASE
 
 import strays
 
 from .cluster_terminal import Terminal, until_says
-from .operator_process import operator
+from .operator_process import leading_operator
 
 pytestmark = [pytest.mark.real_nodes, pytest.mark.timeout(400)]
 
@@ -66,13 +64,8 @@ def test_a_notebook_in_a_pod_answers_by_its_token_and_saves_its_files(real_nodes
 
     async def story() -> None:
         windlass = Terminal(plane.kubeconfig, tmp_path, f"default/{LEASE}")
-        async with asyncio.timeout(strays.TIMEOUT_S * 15), plane.api() as api:
-            await create_definitions(api)
-            try:
-                async with operator(operator_kubeconfig(plane), LEASE):
-                    await it_is_opened_and_cancelled(windlass)
-            finally:
-                await clear(api, JOBS, nodes=False)
+        async with leading_operator(plane):
+            await it_is_opened_and_cancelled(windlass)
 
     asyncio.run(story())
 

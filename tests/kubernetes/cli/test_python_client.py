@@ -14,15 +14,13 @@ import pytest
 from backend_host import Behaviour
 from controlplane.cluster import ControlPlane
 from controlplane.real_nodes import RealCluster
-from controlplane.tidy import clear
-from kubernetes_host import JOBS, create_definitions
-from operator_account import LEASE, operator_kubeconfig
+from operator_account import LEASE
 from operator_place import OperatorPlace, leading
 
 import strays
 import windlass
 
-from .operator_process import operator
+from .operator_process import leading_operator
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 IMAGE = "example.com/job:1"
@@ -154,20 +152,15 @@ def test_a_function_is_shipped_to_real_pods_over_a_restart_and_returns(
     configure(plane.kubeconfig, f"default/{LEASE}")
 
     async def story() -> None:
-        async with asyncio.timeout(strays.TIMEOUT_S * 15), plane.api() as api:
-            await create_definitions(api)
-            try:
-                async with operator(operator_kubeconfig(plane), LEASE), windlass.AsyncClient("kubernetes") as client:
-                    job = await client.submit(shipped_functions.add.bind(1, 2, text="$$5 $(WINDLASS_JOB_ID) "))
-                    followed = [line.text async for line in job.logs(follow=True, attempt=0)]
-                    assert {f"attempt 2 rank {rank} of 2" for rank in (0, 1)} <= set(followed)
-                    assert await job.result() == {
-                        "sum": 9,
-                        "text": "$$5 $(WINDLASS_JOB_ID) " + "x" * 20_000,
-                    }
-                    assert (await job.info()).attempts == 2
-            finally:
-                await clear(api, JOBS, nodes=False)
+        async with leading_operator(plane), windlass.AsyncClient("kubernetes") as client:
+            job = await client.submit(shipped_functions.add.bind(1, 2, text="$$5 $(WINDLASS_JOB_ID) "))
+            followed = [line.text async for line in job.logs(follow=True, attempt=0)]
+            assert {f"attempt 2 rank {rank} of 2" for rank in (0, 1)} <= set(followed)
+            assert await job.result() == {
+                "sum": 9,
+                "text": "$$5 $(WINDLASS_JOB_ID) " + "x" * 20_000,
+            }
+            assert (await job.info()).attempts == 2
 
     try:
         asyncio.run(story())

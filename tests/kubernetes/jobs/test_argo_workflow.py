@@ -100,7 +100,7 @@ def test_the_job_of_the_template_is_one_that_windlass_reads():
     pods = [each for each in objects_of(Text("job.yaml", text)).objects if each["kind"] == "Pod"]
     variables = {each["name"]: each.get("value") for each in pods[0]["spec"]["containers"][0]["env"]}
     assert len(pods) == 2
-    assert (variables["EPOCHS"], variables["WINDLASS_OUTPUT"]) == ("4", "/work/output")
+    assert (variables["EPOCHS"], variables["WINDLASS_OUTPUT"]) == ("4", "/data/output")
     assert pods[0]["spec"]["volumes"][0]["persistentVolumeClaim"] == {"claimName": "digits-x7-work"}
 
 
