@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from windlass.core.model.status import TERMINAL
 from windlass.server.client import ApiEventStream
 from windlass.server.discovery import LOST, find_controller
 from windlass.server.errors import ApiError
 
-_TERMINAL = ("Succeeded", "Failed")
 _RECORD_INTERVAL_S = 1.0
 
 
@@ -74,7 +74,7 @@ class JobEndWatch:
         if records is None:
             return True
         try:
-            return all(_phase(records.job(job_id)) in _TERMINAL for job_id in self._ids)
+            return all(_phase(records.job(job_id)) in TERMINAL for job_id in self._ids)
         finally:
             records.close()
 

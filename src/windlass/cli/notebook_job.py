@@ -14,17 +14,15 @@ from windlass.cli import job_messages
 from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
 from windlass.cli.job_submission import current_folder, for_this_machine, submission_context
-from windlass.cli.notebook_page import NotebookPage
+from windlass.cli.notebook_page import NotebookPage, refuse_ended
 from windlass.cli.terminal.screen import Screen
 from windlass.jobs.description.options import RunOptions, from_options
 from windlass.jobs.description.submission import Submission
 from windlass.jupyter.folder import MODULE, NotebookFolder, new_token, read_address, read_token
 from windlass.server.discovery import find_daemon
-from windlass.server.errors import ApiError, ErrorCode
 
 Json = dict[str, Any]
 _POLL_S = 0.2
-_ENDED = ("Succeeded", "Failed")
 _REDIRECT = "open.html"
 
 
@@ -70,9 +68,7 @@ class LocalNotebook:
         while True:
             job = self._daemon.job(job_id)
             address = read_address(self._folder)
-            if job["phase"] in _ENDED:
-                lines = job_messages.end_lines(job, "")
-                raise ApiError(ErrorCode.WRONG_STATE, f"the notebook has ended: {lines[0]}", f"windlass logs {job_id}")
+            refuse_ended(job)
             if job["phase"] == "Running" and address and (address.job, address.attempt) == (job_id, job["attempts"]):
                 return address.port
             self._screen.state(_state_line(job))

@@ -5,8 +5,14 @@ from __future__ import annotations
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from windlass.cli import job_messages
+from windlass.core.model.status import TERMINAL
 from windlass.jupyter.folder import page_of, write_redirect
+from windlass.server.errors import ApiError, ErrorCode
+
+Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +30,10 @@ class NotebookPage:
         if browser:
             write_redirect(self.redirect, page)
             webbrowser.open(self.redirect.as_uri())
+
+
+def refuse_ended(job: Json) -> None:
+    """Raises ApiError for the job of a notebook that has ended: its page never comes."""
+    if job["phase"] in TERMINAL:
+        said = job_messages.end_lines(job, "")[0]
+        raise ApiError(ErrorCode.WRONG_STATE, f"the notebook has ended: {said}", f"windlass logs {job['id']}")

@@ -8,9 +8,9 @@ from typing import Any
 
 from windlass.cli.terminal.formatting import format_duration, pluralize
 from windlass.core.model.resources import format_readable
+from windlass.core.model.status import TERMINAL
 
 Json = dict[str, Any]
-_ENDED = ("Succeeded", "Failed")
 _SHORTEST_PHASE_MS = 0.5
 """Shorter phases of a step are left out."""
 
@@ -18,7 +18,7 @@ _SHORTEST_PHASE_MS = 0.5
 def progress_lines(job: Json, now: int | None = None) -> Iterator[str]:
     """Yields the lines of `windlass status`: recoveries, step and step time, age of the last heartbeat, slow ranks."""
     recoveries = job["status"].get("recoveries", 0)
-    if recoveries and job["phase"] in _ENDED:  # while it runs, its message is more precise
+    if recoveries and job["phase"] in TERMINAL:  # while it runs, its message is more precise
         yield f"recovered in place {recoveries}×"
     progress = job.get("progress")
     if not progress:
@@ -26,7 +26,7 @@ def progress_lines(job: Json, now: int | None = None) -> Iterator[str]:
     now = int(time.time() * 1000) if now is None else now
     if line := _step(progress):
         yield line
-    if job["phase"] not in _ENDED and (line := _last_sign(progress, now)):
+    if job["phase"] not in TERMINAL and (line := _last_sign(progress, now)):
         yield line
     if progress["slow"]:
         yield f"slow rank {', '.join(map(str, progress['slow']))}: more work per step than others, which wait for it"

@@ -35,8 +35,9 @@ from windlass.cli.kubernetes.notebook_objects import (
 from windlass.cli.kubernetes.pod_ranks import PodRank
 from windlass.cli.kubernetes.port_forward import wait_for_port
 from windlass.cli.kubernetes.submission import NO, objects_of_jobs, ship_code
-from windlass.cli.notebook_page import NotebookPage
+from windlass.cli.notebook_page import NotebookPage, refuse_ended
 from windlass.cli.terminal.screen import Screen
+from windlass.core.model.status import TERMINAL
 from windlass.jobs.description.options import RunOptions, from_options
 from windlass.server.errors import ApiError, ErrorCode
 
@@ -45,7 +46,6 @@ _START_S = 120
 """Seconds for which JupyterLab may start in a pod that runs."""
 _ANSWER_S = 5.0
 _MAX_REASON = 1000
-_ENDED = ("Succeeded", "Failed")
 _NO_KUBECTL = "the notebook of a pod is reached by kubectl, which is not installed\ninstall it, and try again"
 
 
@@ -84,7 +84,7 @@ def _running(cluster: ClusterClient, wanted: PodNotebook) -> tuple[str, str] | N
     Raises UsageError if another job has its name, also a notebook of another user: its page is that user's.
     """
     for job in cluster.finder.find(wanted.options.name or ""):
-        if cluster.job(job.id)["phase"] in _ENDED:
+        if cluster.job(job.id)["phase"] in TERMINAL:
             continue
         secret = secret_of(job.manifest)
         if not secret:
@@ -118,9 +118,7 @@ def _await_pod(cluster: ClusterClient, job_id: str, screen: Screen) -> PodRank:
         job = cluster.job(job_id)
         if job["phase"] == "Running":
             return cluster.running_pod(job_id, 0)
-        if job["phase"] in _ENDED:
-            lines = job_messages.end_lines(job, "")
-            raise ApiError(ErrorCode.WRONG_STATE, f"the notebook has ended: {lines[0]}", f"windlass logs {job_id}")
+        refuse_ended(job)
         screen.state(job_messages.waiting_line(job))
         time.sleep(_POLL_S)
 

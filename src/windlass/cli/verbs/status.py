@@ -46,6 +46,7 @@ from windlass.cli.terminal.output import (
 )
 from windlass.cli.training_progress import progress_lines
 from windlass.core.model.resources import is_shared_out
+from windlass.core.model.status import TERMINAL
 from windlass.server.errors import NO_DAEMON, START_DAEMON
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def status(
     def read() -> Json:
         if job:
             details = source.job(job)
-            if details.get("phase") not in ("Succeeded", "Failed"):
+            if details.get("phase") not in TERMINAL:
                 warn_if_offline(source)
                 if "cron" not in details:
                     _warn_of_living_processes(source, details["id"])
