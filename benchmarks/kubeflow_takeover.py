@@ -14,13 +14,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
 
 import kubeflow_jobs
-from controlplane.api import Api
-from controlplane.cluster import ControlPlane
-from controlplane.fake_kubelet import FakeKubelets
-from controlplane.programs import API_SERVER
 from kubeflow_jobs import KINDS, RUNS, STATES, LeftJob
 
 from clusters.benchmark_plane import each_of, install_operator, operator_process, report, run_on_plane
+from windlass.controlplane.api import Api
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_kubelet import FakeKubelets
+from windlass.controlplane.programs import API_SERVER
 
 JOBS, NODES = 500, 40
 PODS = "/api/v1/namespaces/default/pods"

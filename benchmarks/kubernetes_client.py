@@ -15,12 +15,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
-
-from controlplane.api import Api
-from controlplane.cluster import ControlPlane
-from controlplane.programs import API_SERVER
-
 from clusters.benchmark_plane import each_of, run_on_plane
 from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.client.access import from_kubeconfig
@@ -29,6 +23,9 @@ from windlass.backends.kubernetes.client.mirror import Malformed, Mirror
 from windlass.backends.kubernetes.client.object_cache import ObjectCache
 from windlass.backends.kubernetes.client.resources import NODES, PODS, Resource
 from windlass.backends.kubernetes.client.watch import Scope, watch
+from windlass.controlplane.api import Api
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.programs import API_SERVER
 
 NODE_COUNT, POD_COUNT, BINDS, AT_ONCE, ROUNDS = 1_000, 10_000, 600, 64, 3
 PODS_PATH = "/api/v1/namespaces/default/pods"

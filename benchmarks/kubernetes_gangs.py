@@ -13,19 +13,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
-
 import aiohttp
-from controlplane.api import Api, ApiError
-from controlplane.build import find
-from controlplane.cluster import ControlPlane, Settings
-from controlplane.processes import free_port, spawn
-from controlplane.programs import CONTROLLERS
 
 from clusters.benchmark_plane import each_of, run_on_plane
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.build import find
+from windlass.controlplane.cluster import ControlPlane, Settings
+from windlass.controlplane.processes import free_port, spawn
+from windlass.controlplane.programs import CONTROLLERS
 
 NODES, GANGS, SIZE, ROUNDS, SINGLE = 1_000, 200, 8, 3, 30
 PODS = "/api/v1/namespaces/default/pods"

@@ -13,18 +13,15 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
-
-from controlplane.api import Api
-from controlplane.cluster import ControlPlane
-from controlplane.programs import API_SERVER
-
 from clusters.benchmark_plane import each_of, install_operator, operator_process, report, run_on_plane
 from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.client import resources as r
 from windlass.backends.kubernetes.client.access import from_kubeconfig
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.reflector import reflect
+from windlass.controlplane.api import Api
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.programs import API_SERVER
 
 NODES, JOBS, SIZE, SINGLE, GANG = 1_000, 500, 4, 20, 8
 HELD, WAITING = 10_000, 500

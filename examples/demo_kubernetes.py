@@ -1,9 +1,9 @@
 """The demo on Kubernetes: a control plane, two real nodes, and the jobs of the README, one of which loses a pod.
 
-`make demo-kubernetes` runs it; it needs Linux and root, because the nodes run real containers. The cluster is the one
-of the tests (tests/kubernetes/controlplane): its programs are built once, which takes minutes, and kept. Everything
-else is in a temporary folder, which is removed at the end, also after Ctrl-C. Every step is checked: the exit code is 0
-only if all of them had the described result.
+`make demo-kubernetes` runs it; it needs Linux and root, because the nodes run real containers. The cluster is that
+of `windlass.controlplane`: its programs are built once, which takes minutes, and kept. Everything else is in a
+temporary folder, which is removed at the end, also after Ctrl-C. Every step is checked: the exit code is 0 only if all
+of them had the described result.
 """
 
 import contextlib
@@ -20,14 +20,12 @@ from pathlib import Path
 from types import FrameType
 
 from narration import DemoFailedError, expect, explain, follow, output_of, show, wait_until
+from windlass.controlplane import images, real_nodes
+from windlass.controlplane.build import BuildError, find, find_all
+from windlass.controlplane.programs import REAL_NODES
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-sys.path.insert(0, str(ROOT / "tests/kubernetes"))
-
-from controlplane import images, real_nodes  # noqa: E402 - it is where the tests are
-from controlplane.build import BuildError, find, find_all  # noqa: E402
-from controlplane.programs import REAL_NODES  # noqa: E402
 
 MIN_ACCURACY = 0.97
 """Required share of correctly classified test images."""

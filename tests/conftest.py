@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import used_permissions
-from controlplane import delays, fixtures
+from planes import delays, fixtures
 
 import side_by_side
 from depth import use_depth_by_default

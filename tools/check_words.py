@@ -86,6 +86,10 @@ ONE_NAME_TWICE: dict[str, str] = {
     "Level": "a level of the topology: its domains in the node table, its labels on Kubernetes",
     "Plan": "of a scheduling cycle, and of a model's parallelism: the term of both fields",
     "Run": "of a gang as pods, and of a training script: the term of both fields",
+    "Access": "of a user to an API server, in the client and in the plain client by which its tests observe",
+    "Machine": "declared to the local backend, and made of namespaces by the control plane of labs",
+    "Script": "of a simulation, and of a pod on a fake node",
+    "Settings": "of a control plane on this machine, and of the readers of manifests",
     "RunOptions": "of the command `windlass run`, and of a training run",
 }
 # Modules whose classes may have the names of others.

@@ -1,4 +1,4 @@
-"""Starts the Kubernetes control plane of the tests for use by hand.
+"""Starts the Kubernetes control plane of labs and tests for use by hand.
 
     tools/control_plane.py up                        etcd and an API server; Ctrl-C stops them and removes their files
     tools/control_plane.py up --nodes 1000           and 1000 fake nodes, on which bound pods run
@@ -19,12 +19,10 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
-
-from controlplane import cluster, real_nodes
-from controlplane.build import BuildError, find, find_all
-from controlplane.fake_kubelet import FakeKubelets, names
-from controlplane.programs import PROGRAMS
+from windlass.controlplane import cluster, real_nodes
+from windlass.controlplane.build import BuildError, find, find_all
+from windlass.controlplane.fake_kubelet import FakeKubelets, names
+from windlass.controlplane.programs import PROGRAMS
 
 
 def main() -> int:

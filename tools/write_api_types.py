@@ -10,16 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
-
-from controlplane import cluster
-from controlplane.api import Api
+from windlass.controlplane import cluster
+from windlass.controlplane.api import Api
 
 FILE = Path(__file__).resolve().parent.parent / "src/windlass/jobs/kubernetes/manifests/known_fields/api_types.json"
 GROUPS = ("api/v1", "apis/batch/v1", "apis/autoscaling/v2")

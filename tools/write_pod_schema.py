@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import write_api_types
-from controlplane.api import Api
+
+from windlass.controlplane.api import Api
 
 FILE = Path(__file__).resolve().parent.parent / "src/windlass/deploy/pod_types.json"
 GROUPS = ("api/v1", "apis/batch/v1")

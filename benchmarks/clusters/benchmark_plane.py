@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from controlplane.build import BuildError, find_all
-from controlplane.cluster import ControlPlane, Settings, start
-from controlplane.processes import spawn
+from windlass.controlplane.build import BuildError, find_all
+from windlass.controlplane.cluster import ControlPlane, Settings, start
+from windlass.controlplane.processes import spawn
 
 WINDLASS = str(Path(sys.executable).with_name("windlass"))
 

@@ -10,13 +10,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from backend_host import Behaviour
-from controlplane.api import Api, ApiError
-from controlplane.background import Background
-from controlplane.cluster import ControlPlane
-from controlplane.fake_kubelet import FakeKubelets
-from controlplane.fake_pod import Script
-from controlplane.tidy import clear
 from operator_account import operator_access
+from planes.background import Background
+from planes.tidy import clear
 
 import strays
 from windlass.backends.kubernetes.backend import KubernetesBackend
@@ -26,6 +22,10 @@ from windlass.backends.kubernetes.served_kinds import JOB_KINDS
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.watches import watch_all
 from windlass.backends.port import Backend
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_kubelet import FakeKubelets
+from windlass.controlplane.fake_pod import Script
 from windlass.core.model.job import Job, Role
 from windlass.deploy.crds import crds
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job

@@ -13,14 +13,14 @@ from typing import Any
 
 import aiohttp
 from backend_host import Behaviour
-from controlplane.api import Api
-from controlplane.cluster import ControlPlane, add_default_account
 from kubernetes_host import cancel_task
 from operator_account import operator_access
 from operator_place import OperatorPlace, created, leading
 
 import strays
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.controlplane.api import Api
+from windlass.controlplane.cluster import ControlPlane, add_default_account
 from windlass.deploy.roles import user_roles
 from windlass.server.operator.dashboard.port import DashboardOptions, DashboardPort, DashboardTerms, serve_dashboard
 from windlass.server.operator.endpoints import listen

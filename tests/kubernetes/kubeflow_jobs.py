@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from controlplane.api import Api
 from kubeflow_operators import kinds
 from kubeflow_operators.kinds import Kind, Manifest
+
+from windlass.controlplane.api import Api
 
 LABEL = "training.kubeflow.org/"
 V1, V2, TRAINER = "kubeflow.org/v1", "kubeflow.org/v2beta1", "trainer.kubeflow.org/v1alpha1"

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import chain, islice, repeat
 
 from aiohttp import web
-from controlplane.api import Api
-from controlplane.cluster import ControlPlane
+
+from windlass.controlplane.api import Api
+from windlass.controlplane.cluster import ControlPlane
 
 
 @dataclass(frozen=True, slots=True)

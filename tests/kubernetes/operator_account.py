@@ -8,11 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from controlplane import kubeconfig
-from controlplane.cluster import ControlPlane
-
 from windlass.backends.kubernetes.client.access import Access
 from windlass.backends.kubernetes.client.identity import constant_access
+from windlass.controlplane import kubeconfig
+from windlass.controlplane.cluster import ControlPlane
 from windlass.deploy.permissions import FOREIGN_POD_GROUPS
 from windlass.deploy.roles import cordon_roles, mpijob_v1_roles, operator_roles, pod_group_roles
 from windlass.jobs.kubernetes.manifest_reader import Manifest

@@ -14,14 +14,9 @@ from typing import Any
 
 import aiohttp
 from backend_host import Behaviour
-from controlplane.api import Api, ApiError
-from controlplane.cluster import ControlPlane
-from controlplane.fake_kubelet import FakeKubelets
-from controlplane.fake_pod import Script
-from controlplane.fake_status import Pod
-from controlplane.tidy import clear
 from kubernetes_host import JOBS, NAMESPACE, cancel_task, create_definitions, namespaced, script_of
 from operator_account import operator_access
+from planes.tidy import clear
 
 import strays
 from windlass import wire
@@ -33,6 +28,11 @@ from windlass.backends.kubernetes.served_kinds import JOB_KINDS, served_kinds
 from windlass.backends.kubernetes.settings import AgentSettings, BackendSettings
 from windlass.backends.kubernetes.watches import watch_all
 from windlass.controller.controller import Controller, run
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_kubelet import FakeKubelets
+from windlass.controlplane.fake_pod import Script
+from windlass.controlplane.fake_status import Pod
 from windlass.core.model.job import Job, Role
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.settings import Settings

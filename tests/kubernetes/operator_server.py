@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from controlplane.cluster import ControlPlane
-from controlplane.processes import Server
-
 from windlass.backends.kubernetes.client.access import from_kubeconfig
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.processes import Server
 from windlass.deploy.install.installer import apply
 from windlass.deploy.installation import installation_objects
 from windlass.deploy.operator import Setup

@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Any, Self
 
 import psycopg
-from controlplane.processes import free_port
 
 import strays
+from windlass.controlplane.processes import free_port
 
 
 def programs() -> Path | None:

@@ -12,21 +12,21 @@ from typing import Any
 import aiohttp
 import control_plane
 import pytest
-from controlplane import kubeconfig
-from controlplane.api import Api, ApiError
-from controlplane.background import Background
-from controlplane.build import place_of
-from controlplane.cluster import ControlPlane
-from controlplane.fake_kubelet import FakeKubelets, names
-from controlplane.fake_pod import End, Script
-from controlplane.fault_proxy import FaultProxy, Rule
-from controlplane.processes import Server
-from controlplane.programs import PROGRAMS
-from controlplane.services import Names, reply
-from controlplane.tcp_proxy import TcpProxy
-from controlplane.tidy import clear
+from planes.background import Background
+from planes.fault_proxy import FaultProxy, Rule
+from planes.tidy import clear
 
 import strays
+from windlass.controlplane import kubeconfig
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.build import place_of
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_kubelet import FakeKubelets, names
+from windlass.controlplane.fake_pod import End, Script
+from windlass.controlplane.processes import Server
+from windlass.controlplane.programs import PROGRAMS
+from windlass.controlplane.services import Names, reply
+from windlass.controlplane.tcp_proxy import TcpProxy
 
 PODS = "/api/v1/namespaces/default/pods"
 

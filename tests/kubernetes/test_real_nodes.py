@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from controlplane.api import Api, ApiError
-from controlplane.images import IMAGE
-from controlplane.real_nodes import RealCluster
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.images import IMAGE
+from windlass.controlplane.real_nodes import RealCluster
 
 pytestmark = pytest.mark.timeout(300)
 CORE = "/api/v1/namespaces/default"

@@ -6,10 +6,10 @@ import copy
 from typing import Any
 
 from backend_host import Behaviour
-from controlplane.cluster import ControlPlane
-from controlplane.tidy import clear
 from operator_place import OperatorPlace
+from planes.tidy import clear
 
+from windlass.controlplane.cluster import ControlPlane
 from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME, built_in
 
 GROUP = "/apis/trainer.kubeflow.org/v1alpha1"

@@ -1,6 +1,6 @@
 """Compares the operator's calls in a whole test session with its roles, at the end of the session.
 
-The API servers of tests record every call of the operator's account (`controlplane/audit_log.py`). A call that no role
+The API servers of tests record every call of the operator's account (`planes/audit_log.py`). A call that no role
 allows fails the session. A permission that no test has used fails it too, if all tests on Kubernetes have run.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from controlplane.audit_log import FOLDER_VARIABLE, Call, kept_calls
-from controlplane.fixtures import OPERATORS
+from planes.audit_log import FOLDER_VARIABLE, Call, kept_calls
+from planes.fixtures import OPERATORS
 
 from windlass.deploy.permissions import (
     CORDON,

@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from controlplane.processes import free_port
 from forked_ranks import ForkedScript, start_torchrun
 
+from windlass.controlplane.processes import free_port
 from windlass.core.model.job import Job, Launcher, Role
 from windlass.launch.ranks import ranks_of
 from windlass.launch.torchrun import StoreAddress, environment

@@ -18,9 +18,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from controlplane.processes import free_port
-
 import torch_forks
+from windlass.controlplane.processes import free_port
 
 _TIMEOUT_S = 90.0
 """Seconds, for all ranks together; a quiet machine needs one or two."""

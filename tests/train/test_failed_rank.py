@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from controlplane.processes import free_port
 from forked_ranks import ForkedScript
 
 from windlass import wire
+from windlass.controlplane.processes import free_port
 
 SCRIPT = f"""
 import os, signal, sys, threading, time

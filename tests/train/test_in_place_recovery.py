@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from controlplane.processes import free_port
 from forked_ranks import agent_environment
+
+from windlass.controlplane.processes import free_port
 
 HERE = Path(__file__).parent
 STEPS, RANKS = 32, 3

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from controlplane.processes import free_port
 from forked_ranks import agent_environment
 
 from windlass import wire
+from windlass.controlplane.processes import free_port
 from windlass.diagnose.flight.facts import read_hang_evidence
 
 HERE = Path(__file__).parent

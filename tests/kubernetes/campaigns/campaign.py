@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from controlplane.cluster import ControlPlane
-from controlplane.fault_proxy import FaultProxy
-from controlplane.tidy import clear
 from faults.fault_scenario import FaultScenario, fault_scenario
+from planes.fault_proxy import FaultProxy
+from planes.tidy import clear
 
+from windlass.controlplane.cluster import ControlPlane
 from windlass.server.operator import replica
 
 from . import load

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from controlplane.api import Api, ApiError
-from controlplane.cluster import ControlPlane, Settings
-from controlplane.fixtures import serve
 from external.conftest import NATIVE, define
+from planes.fixtures import serve
 
 import strays
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.cluster import ControlPlane, Settings
 
 from . import load
 

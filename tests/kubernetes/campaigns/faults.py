@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from controlplane.fake_pod import End, FakePod
-from controlplane.fault_proxy import FaultProxy, Rule
-from controlplane.processes import Server
 from faults import jobs
 from faults.fault_scenario import FaultScenario
+from planes.fault_proxy import FaultProxy, Rule
+
+from windlass.controlplane.fake_pod import End, FakePod
+from windlass.controlplane.processes import Server
 
 from .schedule import PlannedFault
 

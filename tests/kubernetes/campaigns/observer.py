@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Self
 
 import aiohttp
-from controlplane.api import Api, ApiError
+
+from windlass.controlplane.api import Api, ApiError
 
 from .cluster_view import Observation, Verb
 from .judge import Judge

@@ -10,12 +10,13 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from controlplane.api import Api, ApiError
-from controlplane.cluster import ControlPlane
-from controlplane.fault_proxy import FaultProxy
-from controlplane.tidy import clear
 from faults.fault_scenario import fault_scenario
 from faults.operator_processes import OperatorProcesses
+from planes.fault_proxy import FaultProxy
+from planes.tidy import clear
+
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.cluster import ControlPlane
 
 from . import load
 from .campaign import LEASE_S, Report, play

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import campaign_results
 import pytest
-from controlplane.cluster import ControlPlane
-from controlplane.fake_kubelet import FakeKubelets
-from controlplane.tidy import clear
 from faults import jobs
+from planes.tidy import clear
 
 import strays
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_kubelet import FakeKubelets
 
 from . import load
 from .campaign import Report, run_schedules

@@ -14,12 +14,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from controlplane.api import Api, ApiError
-from controlplane.cluster import RESTARTED_AFTER
-from controlplane.real_nodes import READY_WITHIN, RealCluster, RealNode
-from controlplane.tidy import clear
 from e2e.operators import beside
 from e2e.user import IMAGE, NEW_KIND
+from planes.tidy import clear
+
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.cluster import RESTARTED_AFTER
+from windlass.controlplane.real_nodes import READY_WITHIN, RealCluster, RealNode
 
 from . import load
 from .campaign import until_settled

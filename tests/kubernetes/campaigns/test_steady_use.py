@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from controlplane.cluster import ControlPlane
+
+from windlass.controlplane.cluster import ControlPlane
 
 from .campaign import Report
 from .steady_use import Sample, growth, use_steadily

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from controlplane.cluster import ControlPlane
-from controlplane.tidy import clear
 from kubernetes_host import JOBS, create_definitions
 from operator_account import LEASE, operator_kubeconfig
+from planes.tidy import clear
 
 import strays
+from windlass.controlplane.cluster import ControlPlane
 
 PROGRAM = """
 import asyncio, sys

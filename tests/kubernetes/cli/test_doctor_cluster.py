@@ -6,10 +6,10 @@ import asyncio
 import json
 
 import pytest
-from controlplane.api import ApiError
-from controlplane.tidy import clear
+from planes.tidy import clear
 
 from windlass.cli.entry import main
+from windlass.controlplane.api import ApiError
 
 pytestmark = pytest.mark.apiserver
 NODES, PODS = "/api/v1/nodes", "/api/v1/namespaces/default/pods"

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from backend_host import Behaviour
-from controlplane.cluster import ControlPlane
 from kubernetes_host import NAMESPACE
 from node_logs import logs_of_nodes
 from operator_place import OperatorPlace, leading
 
 import strays
+from windlass.controlplane.cluster import ControlPlane
 
 from .cluster_terminal import Terminal
 

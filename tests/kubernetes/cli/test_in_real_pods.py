@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from controlplane.real_nodes import RealCluster
 from operator_account import LEASE
 
 import strays
+from windlass.controlplane.real_nodes import RealCluster
 
 from .cluster_terminal import Terminal
 from .operator_process import leading_operator

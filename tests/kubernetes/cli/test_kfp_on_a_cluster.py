@@ -7,9 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
-from controlplane.real_nodes import RealCluster
 from operator_account import LEASE
 from pipeline_programs import pipeline_environment, python_path
+
+from windlass.controlplane.real_nodes import RealCluster
 
 from .operator_process import leading_operator
 

@@ -10,10 +10,10 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from controlplane.real_nodes import RealCluster
 from operator_account import LEASE
 
 import strays
+from windlass.controlplane.real_nodes import RealCluster
 
 from .cluster_terminal import Terminal, until_says
 from .operator_process import leading_operator

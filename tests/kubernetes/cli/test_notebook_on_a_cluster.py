@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 from backend_host import Behaviour
-from controlplane.cluster import ControlPlane
 from kubernetes_host import JOBS, NAMESPACE, namespaced
 from operator_place import OperatorPlace, leading
 
 import strays
+from windlass.controlplane.cluster import ControlPlane
 
 from .cluster_terminal import Terminal
 

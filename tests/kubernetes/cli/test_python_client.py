@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 from backend_host import Behaviour
-from controlplane.cluster import ControlPlane
-from controlplane.real_nodes import RealCluster
 from operator_account import LEASE
 from operator_place import OperatorPlace, leading
 
 import strays
 import windlass
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.real_nodes import RealCluster
 
 from .operator_process import leading_operator
 

@@ -7,8 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from controlplane.api import Api
-from controlplane.cluster import ControlPlane
+
+from windlass.controlplane.api import Api
+from windlass.controlplane.cluster import ControlPlane
 
 from .cluster_terminal import Terminal
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 from backend_host import Behaviour
-from controlplane.api import ApiError
-from controlplane.cluster import ControlPlane
 from kubernetes_host import JOBS, namespaced
 from operator_place import OperatorPlace, leading
 
 import strays
+from windlass.controlplane.api import ApiError
+from windlass.controlplane.cluster import ControlPlane
 
 from .cluster_terminal import Terminal, until_says
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from backend_host import Behaviour
-from controlplane.cluster import ControlPlane
 from kubernetes_host import JOBS, namespaced
 from operator_place import leading
 from verdict_conditions import condition_of
 
 import strays
+from windlass.controlplane.cluster import ControlPlane
 from windlass.server.operator.endpoints import EndpointSettings
 
 from .cluster_terminal import Terminal, until_says

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import yaml
 from client.fake_api import fake_api, pod, refuses, says
-from controlplane.certificates import make_authority
 
 from windlass.backends.kubernetes.client.access import AccessError, from_kubeconfig, in_cluster
 from windlass.backends.kubernetes.client.api_errors import Unreachable
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import PODS
+from windlass.controlplane.certificates import make_authority
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,8 @@ import itertools
 
 import orjson
 import pytest
-from controlplane.fake_kubelet import FakeKubelets
-from controlplane.fault_proxy import FaultProxy, Rule
-from controlplane.tcp_proxy import TcpProxy
-from controlplane.tidy import clear
+from planes.fault_proxy import FaultProxy, Rule
+from planes.tidy import clear
 
 import strays
 from windlass.backends.kubernetes.client import objects
@@ -20,6 +18,8 @@ from windlass.backends.kubernetes.client.object_cache import ObjectCache
 from windlass.backends.kubernetes.client.reflector import reflect
 from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, DISRUPTION_BUDGETS, NAMESPACES, PODS, named, path
 from windlass.backends.kubernetes.client.watch import Scope, watch
+from windlass.controlplane.fake_kubelet import FakeKubelets
+from windlass.controlplane.tcp_proxy import TcpProxy
 
 NS = "default"
 NUMBERS = itertools.count()

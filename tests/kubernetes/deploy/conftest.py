@@ -7,11 +7,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from controlplane.api import Api
-from controlplane.cluster import ControlPlane
 
 from windlass.backends.kubernetes.client.access import from_kubeconfig
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.controlplane.api import Api
+from windlass.controlplane.cluster import ControlPlane
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.install.installer import apply
 

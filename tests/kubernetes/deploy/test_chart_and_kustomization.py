@@ -11,11 +11,11 @@ import subprocess
 
 import pytest
 import yaml
-from controlplane import cluster
-from controlplane.build import find
-from controlplane.fixtures import serve
+from planes.fixtures import serve
 
 from windlass.cli.entry import main
+from windlass.controlplane import cluster
+from windlass.controlplane.build import find
 from windlass.deploy.installation import IMAGE, installation_objects
 from windlass.deploy.operator import Setup
 from windlass.jobs.kubernetes.operator_names import NAMESPACE

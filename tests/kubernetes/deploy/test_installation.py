@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 import yaml
-from controlplane import cluster
-from controlplane.api import ApiError
-from controlplane.build import find
-from controlplane.fake_kubelet import FakeKubelets
-from controlplane.fake_pod import Script
-from controlplane.fixtures import OPERATORS
-from controlplane.tidy import clear
+from planes.fixtures import OPERATORS, recorded_plane
+from planes.tidy import clear
 
 import strays
 from deploy.refused_manifests import KINDS, whole
 from deploy.samples import place, sample
 from windlass.cli.entry import main
+from windlass.controlplane.api import ApiError
+from windlass.controlplane.build import find
+from windlass.controlplane.cluster import Settings, add_default_account
+from windlass.controlplane.fake_kubelet import FakeKubelets
+from windlass.controlplane.fake_pod import Script
 from windlass.deploy.installation import IMAGE, installation_objects
 from windlass.deploy.operator import Setup
 from windlass.deploy.trainer_objects import trainer_objects
@@ -50,10 +50,9 @@ DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 @pytest.fixture(scope="module")
 def plane(apiserver, tmp_path_factory):
     """An API server. The fixture `apiserver` only provides the programs, because other tests use that server."""
-    settings = cluster.Settings(audited=OPERATORS)
-    own = cluster.start(tmp_path_factory.mktemp("installation") / "plane", settings)
-    yield own
-    own.close()
+    folder = tmp_path_factory.mktemp("installation")
+    with recorded_plane(folder, Settings(), OPERATORS) as own:
+        yield own
 
 
 @pytest.fixture
@@ -351,7 +350,7 @@ def test_the_operators_pods_are_admitted_where_others_are_refused(api):
     ours = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "ours"}, "spec": template["spec"]}
     root = {**ours, "spec": {"containers": [{"name": "a", "image": "a"}]}}
     api(lambda client: client.post(pods, ours, dryRun="All"))
-    api(lambda client: cluster.add_default_account(client, NAMESPACE))
+    api(lambda client: add_default_account(client, NAMESPACE))
     with pytest.raises(ApiError, match=r'violates PodSecurity "restricted'):
         api(lambda client: client.post(pods, root, dryRun="All"))
 

@@ -6,9 +6,9 @@ import asyncio
 import copy
 
 import pytest
-from controlplane.api import ApiError
 
 from deploy.samples import place, sample, samples
+from windlass.controlplane.api import ApiError
 from windlass.jobs.kubernetes.kinds.mpijob_parts import in_its_version
 
 STRICT = {"dryRun": "All", "fieldValidation": "Strict"}

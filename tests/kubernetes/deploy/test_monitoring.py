@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from controlplane.api import ApiError
 
 from deploy.test_installation import DEFINITION, api, plane, windlass  # noqa: F401 - fixtures
+from windlass.controlplane.api import ApiError
 
 pytestmark = pytest.mark.apiserver
 MONITORING = ("ServiceMonitor", "PrometheusRule")

@@ -9,15 +9,15 @@ import asyncio
 import json
 
 import pytest
-from controlplane import cluster, kubeconfig
-from controlplane.api import Api, ApiError
-from controlplane.fixtures import RECORDED
-from controlplane.tidy import clear
+from planes.fixtures import RECORDED
+from planes.tidy import clear
 
 import strays
 from deploy.samples import place, sample
 from windlass.backends.kubernetes.client.access import from_kubeconfig
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.controlplane import cluster, kubeconfig
+from windlass.controlplane.api import Api, ApiError
 from windlass.deploy.admission import admission_objects
 from windlass.deploy.install.installer import apply
 from windlass.deploy.installation import IMAGE, installation_objects
@@ -238,7 +238,7 @@ def test_the_audit_log_names_who_cancelled_suspended_reserved_or_deleted(plane):
 
 def changes(plane):
     """Resource, name and change of the recorded user's requests, in their order."""
-    for line in (plane.folder / "audit.log").read_text().splitlines():
+    for line in (plane.folder.parent / "audit.log").read_text().splitlines():
         event = json.loads(line)
         change = event["annotations"].get("windlass-audit/change")
         if event["user"]["username"] == RECORDED and change:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from controlplane.api import ApiError
 
 from deploy.refused_manifests import KINDS, malformed, whole
 from deploy.samples import place
+from windlass.controlplane.api import ApiError
 from windlass.jobs.kubernetes.kinds.registry import read
 from windlass.jobs.kubernetes.manifest_reader import Fault
 

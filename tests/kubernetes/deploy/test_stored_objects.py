@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from controlplane.api import Api, ApiError
-from controlplane.cluster import ControlPlane
-
 import strays
 from deploy.samples import contains, place, samples_of
 from earlier_commits import WITHOUT_CHECKSUMS, definitions_of
 from windlass.backends.kubernetes.client.access import from_kubeconfig
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, to_patch
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.cluster import ControlPlane
 from windlass.core.model.status import Phase, Status
 from windlass.deploy.crds import DEFAULT, crds
 from windlass.deploy.install.installer import apply

@@ -6,11 +6,11 @@ import copy
 import subprocess
 
 import pytest
-from controlplane.api import ApiError
-from controlplane.build import find
 
 from deploy.refused_manifests import KINDS, whole
 from deploy.samples import place, sample
+from windlass.controlplane.api import ApiError
+from windlass.controlplane.build import find
 
 STRICT = {"dryRun": "All", "fieldValidation": "Strict"}
 LIMIT = {"limits": {"nvidia.com/gpu": 8}}

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-from controlplane.real_nodes import RealCluster
 
 from e2e.operators import deployed
 from e2e.user import User, inside
+from windlass.controlplane.real_nodes import RealCluster
 
 _NUMBERS = itertools.count(1)
 

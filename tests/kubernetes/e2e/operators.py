@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from controlplane.images import OPERATOR
-from controlplane.real_nodes import RealCluster
 from operator_server import operator_server
 
 from e2e.user import IMAGE, User
+from windlass.controlplane.images import OPERATOR
+from windlass.controlplane.real_nodes import RealCluster
 from windlass.deploy.operator import Setup
 from windlass.jobs.kubernetes.operator_names import NAMESPACE
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from controlplane.fixtures import serve_nodes
-from controlplane.real_nodes import RealCluster
+from planes.fixtures import serve_nodes
 
 from e2e.operators import beside
 from e2e.user import IMAGE, User, in_new_namespace, processes_of, true_conditions, until
+from windlass.controlplane.real_nodes import RealCluster
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.real_nodes]
 LOOK_FOR = 12.0

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pytest
-from controlplane.real_nodes import RealCluster
 
 from e2e.user import IMAGE, User, inside, until
+from windlass.controlplane.real_nodes import RealCluster
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.real_nodes]
 EAT_MEMORY = "import time; held = [bytes(1 << 24).replace(b'\\0', b'x') for _ in range(64)]; time.sleep(60)"

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
-from controlplane import kubeconfig
-from controlplane.build import find
-from controlplane.real_nodes import RealCluster
+from windlass.controlplane import kubeconfig
+from windlass.controlplane.build import find
+from windlass.controlplane.real_nodes import RealCluster
 
 T = TypeVar("T")
 TIMEOUT_S = 240.0

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from controlplane.api import Api
-from controlplane.cluster import ControlPlane, Settings
-from controlplane.fixtures import serve
+from planes.fixtures import serve
 
 import strays
+from windlass.controlplane.api import Api
+from windlass.controlplane.cluster import ControlPlane, Settings
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 
 from . import other_kinds

@@ -8,11 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Self, TypeVar
 
-from controlplane.api import Api, ApiError
-from controlplane.cluster import ControlPlane
-from controlplane.fake_kubelet import FakeKubelets
-from controlplane.tidy import clear
 from operator_account import operator_access
+from planes.tidy import clear
 
 import strays
 from windlass.backends.kubernetes.backend import KubernetesBackend
@@ -21,6 +18,9 @@ from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.watches import watch_all
 from windlass.controller.controller import Controller, run
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_kubelet import FakeKubelets
 
 from .other_kinds import COSCHEDULING_GROUPS, JOB_SETS, JOBS, NATIVE_GROUPS, PODS, VOLCANO_GROUPS
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import pytest
-from controlplane.cluster import ControlPlane
-from controlplane.fake_pod import End
 
 import strays
 from windlass.backends.port import Changes
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_pod import End
 from windlass.core.lifecycle.commands import Launch
 from windlass.core.model.status import Phase
 from windlass.jobs.description.job_file import loads

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import orjson
 import pytest
-from controlplane.api import Api, ApiError
-from controlplane.cluster import ControlPlane
 from faults import jobs
 from faults.fault_scenario import FaultScenario, fault_scenario
 from faults.foreign_objects import MAKERS, ForeignObject, foreign_objects, foreign_status
+
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.cluster import ControlPlane
 
 COUNT = int(os.environ.get("WINDLASS_FOREIGN_OBJECTS", "171"))
 SEED = 15

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from controlplane.cluster import ControlPlane
 
 from windlass.backends.kubernetes.watches import catch_up
+from windlass.controlplane.cluster import ControlPlane
 from windlass.core.model.status import Phase
 from windlass.jobs.kubernetes.foreign_schedulers import parse_scheduler_rules
 from windlass.jobs.kubernetes.settings import Settings

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from controlplane.cluster import ControlPlane
-from controlplane.fault_proxy import FaultProxy, Rule
+from planes.fault_proxy import FaultProxy, Rule
+
+from windlass.controlplane.cluster import ControlPlane
 
 from . import other_kinds as kinds
 from .rig import Rig

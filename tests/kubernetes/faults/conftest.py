@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from controlplane.cluster import ControlPlane, Settings
-from controlplane.fixtures import serve
+from planes.fixtures import serve
 
 from windlass.backends.kubernetes.client.access import from_kubeconfig
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.controlplane.cluster import ControlPlane, Settings
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.install.installer import apply
 

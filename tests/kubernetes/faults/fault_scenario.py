@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import aiohttp
-from controlplane.api import Api, ApiError
-from controlplane.cluster import ControlPlane
-from controlplane.fake_kubelet import FakeKubelets
-from controlplane.tidy import clear
 from operator_account import LEASE
+from planes.tidy import clear
 
 import strays
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_kubelet import FakeKubelets
 from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
 from . import jobs, violations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.fake_pod import Script
+from windlass.controlplane.fake_pod import Script
 
 NAMESPACE = "default"
 PYTORCHJOBS = "/apis/kubeflow.org/v1/pytorchjobs"

@@ -8,12 +8,12 @@ import sys
 import time
 from pathlib import Path
 
-from controlplane.cluster import ControlPlane
-from controlplane.processes import Server
-from controlplane.tcp_proxy import TcpProxy
 from operator_account import LEASE, NAMESPACE, operator_kubeconfig
 
 import strays
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.processes import Server
+from windlass.controlplane.tcp_proxy import TcpProxy
 
 from .replicas import leads_by_messages
 

@@ -9,13 +9,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from controlplane.cluster import ControlPlane
-from controlplane.tcp_proxy import TcpProxy
 from kubernetes_host import cancel_task
 from operator_account import LEASE, NAMESPACE, operator_access
 
 import strays
 from windlass.backends.kubernetes.settings import BackendSettings
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.tcp_proxy import TcpProxy
 from windlass.server.operator.election import LeaseSettings
 from windlass.server.operator.endpoints import Endpoints
 from windlass.server.operator.history.store import JobHistory

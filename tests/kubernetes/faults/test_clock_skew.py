@@ -6,9 +6,9 @@ import contextvars
 import time
 
 import pytest
-from controlplane.cluster import ControlPlane
-from controlplane.fake_pod import End
 
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_pod import End
 from windlass.server.operator import replica
 
 from . import jobs

@@ -10,9 +10,10 @@ import os
 import random
 
 import pytest
-from controlplane.cluster import ControlPlane
-from controlplane.fake_pod import End
-from controlplane.fault_proxy import FaultProxy
+from planes.fault_proxy import FaultProxy
+
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_pod import End
 
 from . import jobs
 from .conftest import Play

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from controlplane.api import ApiError
-from controlplane.cluster import ControlPlane
+
+from windlass.controlplane.api import ApiError
+from windlass.controlplane.cluster import ControlPlane
 
 from . import jobs
 from .conftest import Play

@@ -12,9 +12,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from controlplane.api import ApiError
-from controlplane.cluster import ControlPlane
 from deploy.samples import place
+
+from windlass.controlplane.api import ApiError
+from windlass.controlplane.cluster import ControlPlane
 
 from . import jobs
 from .conftest import Play

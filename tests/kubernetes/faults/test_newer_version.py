@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from controlplane.background import Background
-from controlplane.cluster import ControlPlane
+from planes.background import Background
+
+from windlass.controlplane.cluster import ControlPlane
 
 from . import jobs
 from .conftest import Play

@@ -6,7 +6,8 @@ import asyncio
 import random
 
 import pytest
-from controlplane.cluster import ControlPlane
+
+from windlass.controlplane.cluster import ControlPlane
 
 from . import jobs
 from .conftest import Play

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from controlplane.cluster import ControlPlane
-from controlplane.fault_proxy import FaultProxy, Rule
+from planes.fault_proxy import FaultProxy, Rule
+
+from windlass.controlplane.cluster import ControlPlane
 
 from . import jobs
 from .conftest import Play

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from controlplane.cluster import ControlPlane
-from controlplane.processes import Server
+
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.processes import Server
 
 from . import jobs
 from .conftest import Play

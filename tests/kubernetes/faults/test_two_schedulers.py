@@ -7,7 +7,8 @@ the second pod, and a gang of ours restarts elsewhere or later.
 from __future__ import annotations
 
 import pytest
-from controlplane.cluster import ControlPlane
+
+from windlass.controlplane.cluster import ControlPlane
 
 from . import jobs
 from .conftest import Play

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from controlplane.cluster import ControlPlane
+from windlass.controlplane.cluster import ControlPlane
 
 from . import jobs
 from .conftest import Play

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from controlplane.cluster import ControlPlane
+from windlass.controlplane.cluster import ControlPlane
 
 from . import jobs, violations
 from .fault_scenario import fault_scenario

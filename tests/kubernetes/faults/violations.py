@@ -6,9 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from controlplane.api import Api
-from controlplane.fake_kubelet import FakeKubelets
-
+from windlass.controlplane.api import Api
+from windlass.controlplane.fake_kubelet import FakeKubelets
 from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
 from .jobs import GPU, JOB_LISTS

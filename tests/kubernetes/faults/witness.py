@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
-from controlplane.api import Api, ApiError
-from controlplane.fake_kubelet import FakeKubelets
 
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.fake_kubelet import FakeKubelets
 from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
 from .jobs import GPU

@@ -18,13 +18,13 @@ import jsonschema
 import pytest
 import yaml
 from backend_host import Behaviour
-from controlplane.build import cache_folder
-from controlplane.cluster import ControlPlane
-from controlplane.toolchain import find_go
 from kubernetes_host import JOBS, namespaced
 from operator_place import OperatorPlace, leading
 
 import strays
+from windlass.controlplane.build import cache_folder
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.toolchain import find_go
 from windlass.jobs.kubernetes.manifests.manifest_file import objects_of
 from windlass.jobs.syntax.text import Text
 

@@ -13,13 +13,11 @@ from typing import Any
 
 import pytest
 import yaml
-from controlplane.api import Api, ApiError
-from controlplane.cluster import ControlPlane
-from controlplane.tidy import clear
 from external.other_kinds import VOLCANO
 from kubernetes_host import create_definitions
 from operator_account import NAMESPACE, operator_access
 from operator_place import created
+from planes.tidy import clear
 
 import strays
 from windlass.backends.kubernetes.client.connection import Connection
@@ -31,6 +29,8 @@ from windlass.backends.kubernetes.pods.dependent_objects import RESOURCES, Depen
 from windlass.backends.kubernetes.pods.volume_binding import choose_volumes
 from windlass.backends.kubernetes.served_kinds import JOB_KINDS
 from windlass.backends.kubernetes.status.state_writes import delete_object, write_state
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.cluster import ControlPlane
 from windlass.core.model.status import JobState, Phase, Status
 from windlass.deploy.crds import POD_GROUPS, crds
 from windlass.jobs.kubernetes.foreign_schedulers import parse_scheduler_rules

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from controlplane.cluster import ControlPlane
 
 from kubeflow_clients.user_cluster import UserCluster, user_cluster
+from windlass.controlplane.cluster import ControlPlane
 
 
 @pytest.fixture(scope="module")

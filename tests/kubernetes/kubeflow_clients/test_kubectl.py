@@ -7,10 +7,10 @@ import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
-from controlplane.build import find
 from kubeflow_operators.kinds import KINDS, base
 
 from kubeflow_clients.user_cluster import UserCluster, log_of, until
+from windlass.controlplane.build import find
 
 PYTORCH = KINDS[0]
 Kubectl = Callable[..., str]

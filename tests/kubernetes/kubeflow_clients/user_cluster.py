@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from controlplane.background import Background
-from controlplane.cluster import ControlPlane
-from controlplane.fake_pod import End, Script, annotated
-from controlplane.fake_status import Pod
 from kubeflow_operators.kinds import KINDS
 from node_logs import logs_of_nodes
 from operator_place import OperatorPlace, leading
+from planes.background import Background
 
 import strays
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_pod import End, Script, annotated
+from windlass.controlplane.fake_status import Pod
 from windlass.deploy.trainer_objects import labelled_runtimes
 
 GROUP = "/apis/trainer.kubeflow.org/v1alpha1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 
-from controlplane.fake_pod import Script
+from windlass.controlplane.fake_pod import Script
 
 from . import cases_of_ends  # noqa: F401 - its cases are the first
 from .kinds import (

@@ -14,8 +14,9 @@ from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
-from controlplane.api import Api, ApiError
-from controlplane.fake_pod import ANNOTATION
+
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.fake_pod import ANNOTATION
 
 from .kinds import KINDS, Kind
 

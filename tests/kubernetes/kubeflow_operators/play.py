@@ -6,11 +6,10 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 
-from controlplane.api import Api, ApiError
-from controlplane.fake_kubelet import FakeKubelets
-from controlplane.fake_pod import End
-
 import strays
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.fake_kubelet import FakeKubelets
+from windlass.controlplane.fake_pod import End
 
 from .kinds import KINDS, Case, Do, Kind, Manifest
 from .observation import CaseView, Object, Watcher

@@ -30,15 +30,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import yaml
-from controlplane import cluster
-from controlplane.api import Api
-from controlplane.cluster import ControlPlane, Settings
-from controlplane.processes import Server
 
 from kubeflow_operators.cases import cases
 from kubeflow_operators.kinds import KINDS, V2, Case
 from kubeflow_operators.play import play
 from kubeflow_operators.recordings import FOLDER, RECORDED
+from windlass.controlplane import cluster
+from windlass.controlplane.api import Api
+from windlass.controlplane.cluster import ControlPlane, Settings
+from windlass.controlplane.processes import Server
 
 CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")
 SERVICE = "training-operator.kubeflow.svc"

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from controlplane.cluster import ControlPlane, Settings
-from controlplane.fixtures import serve
 from operator_server import operator_server
+from planes.fixtures import serve
 
 import strays
+from windlass.controlplane.cluster import ControlPlane, Settings
 from windlass.deploy.operator import Setup
 
 from .cases import cases

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from controlplane.cluster import ControlPlane
 from operator_place import OperatorPlace, leading
 from postgres_server import PostgresServer, programs
 from train_jobs import clear_trainjobs
 
 import strays
+from windlass.controlplane.cluster import ControlPlane
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from controlplane.cluster import add_default_account
 from kubernetes_host import JOBS, NAMESPACE, namespaced
 from operator_place import OperatorPlace
 
 import strays
 from windlass.backends.kubernetes.agents import pod_tokens
+from windlass.controlplane.cluster import add_default_account
 from windlass.core.model.job import Job, Launcher, RestartPolicy, Role
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.pods.agent_pods import AUDIENCE

@@ -15,12 +15,12 @@ from urllib.parse import quote
 import pytest
 from backend_host import Behaviour
 from cli.cluster_terminal import WINDLASS
-from controlplane.cluster import ControlPlane
 from dashboard_place import EDIT, JOBS, NAMESPACES, VIEW, DashboardPlace, Visitor, dashboard, names, until
 from node_logs import logs_of_nodes
 from operator_place import created
 
 import strays
+from windlass.controlplane.cluster import ControlPlane
 from windlass.jobs.kubernetes.query_api import SERVICE
 from windlass.server.operator.dashboard.port import DashboardOptions
 from windlass.server.operator.dashboard.trusted_proxy import TrustedProxy

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from backend_host import Behaviour
-from controlplane.cluster import ControlPlane
 from dashboard_place import EDIT, VIEW, DashboardPlace, dashboard
 
 import strays
+from windlass.controlplane.cluster import ControlPlane
 from windlass.server.operator.dashboard.port import DashboardOptions
 
 pytestmark = pytest.mark.apiserver

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 from backend_host import Behaviour
-from controlplane.cluster import ControlPlane
-from controlplane.fake_pod import Script
 from node_logs import LongLog, logs_of_nodes
 from operator_place import OperatorPlace, leading
 from verdict_conditions import condition_of, event_with
 
 import strays
 from windlass.backends.port import Changes, Transition
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_pod import Script
 from windlass.core.model.diagnosed_cause import AVOID_NODE, CERTAIN, NODE_SCOPE, DiagnosedCause
 from windlass.core.model.job import Job, Role
 from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Status

@@ -7,10 +7,10 @@ import json
 
 import pytest
 from backend_host import Behaviour
-from controlplane.cluster import add_default_account
 from kubernetes_host import JOBS, NAMESPACE, namespaced
 from operator_place import OperatorPlace
 
+from windlass.controlplane.cluster import add_default_account
 from windlass.core.model.job import Job, Role
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 from backend_host import Behaviour
-from controlplane.cluster import ControlPlane
-from controlplane.fake_pod import Script
-from controlplane.tidy import clear
 from kubernetes_host import JOBS, NAMESPACE, namespaced
 from operator_place import PYTORCHJOBS, OperatorPlace, leading
+from planes.tidy import clear
 from verdict_conditions import condition_of, event_with, no_condition_of, verdicts_of
 
 import strays
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_pod import Script
 from windlass.core.model.job import Job, Role
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.server.operator.endpoints import EndpointSettings

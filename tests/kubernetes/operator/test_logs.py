@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from backend_host import Behaviour
-from controlplane.cluster import ControlPlane
 from node_logs import logs_of_nodes
 from operator_place import leading
 
 import strays
+from windlass.controlplane.cluster import ControlPlane
 
 pytestmark = pytest.mark.apiserver
 

@@ -6,8 +6,8 @@ import asyncio
 import time
 
 import pytest
-from controlplane.tidy import clear
 from operator_place import OperatorPlace
+from planes.tidy import clear
 
 import strays
 

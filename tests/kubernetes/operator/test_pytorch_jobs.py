@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from controlplane.cluster import ControlPlane
-from controlplane.fake_pod import Script, annotated
 from operator_place import OperatorPlace, leading
 
 import strays
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_pod import Script, annotated
 
 JOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
 SERVICES = "/api/v1/namespaces/default/services"

@@ -18,10 +18,6 @@ import aiohttp
 import pytest
 from backend_host import Behaviour
 from cli.cluster_terminal import Terminal
-from controlplane import kubeconfig
-from controlplane.api import Api, ApiError
-from controlplane.build import find
-from controlplane.cluster import ControlPlane, add_default_account
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from kubernetes_host import cancel_task
@@ -30,6 +26,10 @@ from operator_place import OperatorPlace, created, leading
 
 import strays
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.controlplane import kubeconfig
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.build import find
+from windlass.controlplane.cluster import ControlPlane, add_default_account
 from windlass.deploy.roles import user_roles
 from windlass.jobs.kubernetes.query_api import (
     API_SERVICE,

@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 from backend_host import Behaviour
-from controlplane.api import ApiError
 from operator_place import PYTORCHJOBS, OperatorPlace
 
+from windlass.controlplane.api import ApiError
 from windlass.jobs.kubernetes.labels import RUNTIME
 
 TRAINJOBS = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs"

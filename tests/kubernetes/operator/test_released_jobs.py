@@ -9,10 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from controlplane.api import Api, ApiError
-from controlplane.cluster import ControlPlane, add_default_account
-from controlplane.fake_kubelet import FakeKubelets
-from controlplane.fake_pod import annotated
 from kubernetes_host import JOBS, namespaced
 from operator_place import OperatorPlace, leading
 
@@ -24,6 +20,10 @@ from windlass.backends.kubernetes.client.api_errors import Unreachable
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.served_kinds import KindRemoval
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.cluster import ControlPlane, add_default_account
+from windlass.controlplane.fake_kubelet import FakeKubelets
+from windlass.controlplane.fake_pod import annotated
 
 PODS = "/api/v1/pods"
 PYTORCHJOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from controlplane.api import ApiError
-from controlplane.cluster import ControlPlane
-from controlplane.fake_pod import annotated
-from controlplane.tidy import clear
 from operator_place import OperatorPlace, leading
+from planes.tidy import clear
 
 import strays
+from windlass.controlplane.api import ApiError
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_pod import annotated
 
 JOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
 MPI_JOBS = "/apis/kubeflow.org/v1/namespaces/default/mpijobs"

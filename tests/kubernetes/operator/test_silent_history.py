@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from backend_host import Behaviour
-from controlplane.cluster import ControlPlane
 from dashboard_place import VIEW, Visitor, dashboard
 from postgres_server import PostgresServer
 
 import strays
+from windlass.controlplane.cluster import ControlPlane
 from windlass.core.model.job import Job, Role
 from windlass.core.model.status import JobState, Phase, Status
 from windlass.server.operator.history import databases, store, writer

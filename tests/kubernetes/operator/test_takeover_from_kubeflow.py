@@ -8,14 +8,14 @@ from typing import Any
 
 import kubeflow_jobs
 import pytest
-from controlplane.api import Api
-from controlplane.cluster import ControlPlane
-from controlplane.fake_kubelet import FakeKubelets
-from controlplane.fake_pod import annotated
 from kubeflow_jobs import KINDS, RUNS, STATES, V2, LeftJob
 from operator_place import OperatorPlace, leading
 
 import strays
+from windlass.controlplane.api import Api
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_kubelet import FakeKubelets
+from windlass.controlplane.fake_pod import annotated
 
 PODS = "/api/v1/namespaces/default/pods"
 SERVICES = "/api/v1/namespaces/default/services"

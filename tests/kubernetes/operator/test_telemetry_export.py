@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 from backend_host import Behaviour
-from controlplane import cluster
-from controlplane.cluster import ControlPlane
 from operator_place import leading
 from operator_server import operator_server
 from otlp_receiver import OtlpReceiver, attributes, events, otlp_receiver
 
 import strays
 from processes.prometheus.prometheus_server import Prometheus, prometheus
+from windlass.controlplane import cluster
+from windlass.controlplane.cluster import ControlPlane
 from windlass.deploy.operator import Setup
 from windlass.server.operator.endpoints import EndpointSettings
 from windlass.server.telemetry_export.settings import ExportSettings, RemoteWriteSettings

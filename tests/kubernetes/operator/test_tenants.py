@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from backend_host import Behaviour
 from cli.cluster_terminal import Terminal
-from controlplane import kubeconfig
-from controlplane.api import Api, ApiError
-from controlplane.cluster import ControlPlane
-from controlplane.tidy import clear
 from operator_place import OperatorPlace, created, leading
+from planes.tidy import clear
 
 import strays
 from windlass.backends.kubernetes.client.resources import path
 from windlass.backends.kubernetes.cluster import admission_guard
+from windlass.controlplane import kubeconfig
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.cluster import ControlPlane
 from windlass.deploy.install.resources import resource_of
 from windlass.deploy.job_policies import job_policies, user_policies
 from windlass.deploy.pod_policy import pod_policies

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from controlplane.cluster import ControlPlane
-from controlplane.fake_pod import End, annotated
 from operator_place import OperatorPlace, leading
 from train_jobs import CLUSTER_RUNTIMES, PODS, TRAINJOBS, runtime, trainjob
 
 import strays
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_pod import End, annotated
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.usefixtures("without_trainjobs")]
 Scenario = Callable[[OperatorPlace], Awaitable[None]]

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from backend_host import Behaviour
-from controlplane.cluster import ControlPlane
 from kubernetes_host import JOBS, NAMESPACE, namespaced
 from operator_place import PYTORCHJOBS, OperatorPlace, leading
 from verdict_conditions import condition_of, event_with, no_condition_of, verdicts_of
 
 import strays
+from windlass.controlplane.cluster import ControlPlane
 from windlass.core.model.job import Job, RestartPolicy, Role
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.server.operator.endpoints import EndpointSettings

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from controlplane import kueue
-from controlplane.cluster import ControlPlane, Settings
-from controlplane.fixtures import serve
+from planes.fixtures import serve
+
+from windlass.controlplane import kueue
+from windlass.controlplane.cluster import ControlPlane, Settings
 
 from .kueue_queues import with_kueue
 

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from controlplane import kueue
-from controlplane.api import Api
-from controlplane.cluster import ControlPlane
-from controlplane.kueue import KueueServer, until_answered
-from controlplane.processes import Server
-
+from windlass.controlplane import kueue
+from windlass.controlplane.api import Api
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.kueue import KueueServer, until_answered
+from windlass.controlplane.processes import Server
 from windlass.deploy.crds import DEFAULT, crds
 
 GROUP = "/apis/kueue.x-k8s.io/v1beta2"

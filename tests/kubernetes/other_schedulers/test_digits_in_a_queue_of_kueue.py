@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from controlplane import kueue
-from controlplane.fixtures import serve_nodes
-from controlplane.real_nodes import RealCluster
 from e2e.operators import deployed
 from e2e.user import IMAGE, ROOT, User, inside
+from planes.fixtures import serve_nodes
+
+from windlass.controlplane import kueue
+from windlass.controlplane.real_nodes import RealCluster
 
 from .kueue_queues import FLAVOR, QUEUE, with_kueue
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from cli.cluster_terminal import WINDLASS, Terminal
 from cli.operator_process import operator
-from controlplane.build import find
-from controlplane.cluster import ControlPlane
-from controlplane.fake_kubelet import FakeKubelets
-from controlplane.tidy import clear
 from external.rig import until_empty
 from operator_account import operator_kubeconfig
+from planes.tidy import clear
+
+from windlass.controlplane.build import find
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_kubelet import FakeKubelets
 
 from .kueue_queues import FLAVOR, GROUP
 

@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from controlplane.cluster import ControlPlane
-from controlplane.fake_kubelet import FakeKubelets
-from controlplane.fake_pod import End
-from controlplane.tidy import clear
 from external.rig import Rig, until_empty
+from planes.tidy import clear
+
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_kubelet import FakeKubelets
+from windlass.controlplane.fake_pod import End
 
 from .kueue_queues import FLAVOR, GROUP, QUEUE
 

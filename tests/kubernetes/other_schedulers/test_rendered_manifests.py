@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from controlplane import kueue
-from controlplane.api import Api
-from controlplane.cluster import ControlPlane
-from controlplane.coscheduler import coscheduler
-from controlplane.fake_kubelet import FakeKubelets
-from controlplane.fake_pod import End
-from controlplane.tidy import clear
-from controlplane.volcano import job_definition
+from planes.coscheduler import coscheduler
+from planes.tidy import clear
+from planes.volcano import job_definition
 
+from windlass.controlplane import kueue
+from windlass.controlplane.api import Api
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_kubelet import FakeKubelets
+from windlass.controlplane.fake_pod import End
 from windlass.jobs.description.job_file import loads
 from windlass.jobs.kubernetes.other_schedulers.other_scheduler import OtherScheduler
 from windlass.jobs.kubernetes.other_schedulers.rendered_manifests import render_manifests

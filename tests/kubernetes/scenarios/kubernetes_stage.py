@@ -28,13 +28,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from controlplane import fake_status
-from controlplane.api import Api, ApiError
-from controlplane.cluster import ControlPlane
-from controlplane.fake_pod import now as stamp
-from controlplane.tidy import clear
 from kubernetes_host import cancel_task
 from operator_account import operator_access
+from planes.tidy import clear
 from stage import Stage, _diagnosed, _exit, _job
 
 import strays
@@ -47,6 +43,10 @@ from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.watches import watch_all
 from windlass.backends.port import BackendEvent, Changes, ClusterChanged, JobArrived, JobEvent
 from windlass.controller.controller import Controller
+from windlass.controlplane import fake_status
+from windlass.controlplane.api import Api, ApiError
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.fake_pod import now as stamp
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.commands import Launch, Stop
 from windlass.core.model.job import Job

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from controlplane import fake_status
-from controlplane.api import Api
-from controlplane.fake_pod import now as stamp
 from stage import RESOURCES
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.cluster.cluster_state import ClusterState
+from windlass.controlplane import fake_status
+from windlass.controlplane.api import Api
+from windlass.controlplane.fake_pod import now as stamp
 from windlass.jobs.kubernetes.status.status_times import rfc3339
 
 OURS = "/apis/windlass.dev/v1alpha1"

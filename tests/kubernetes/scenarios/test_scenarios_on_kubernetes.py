@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from controlplane.cluster import ControlPlane
 from kubernetes_host import create_definitions
 from stage import replay
+
+from windlass.controlplane.cluster import ControlPlane
 
 from .kubernetes_stage import KubernetesStage
 

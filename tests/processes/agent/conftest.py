@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from controlplane.processes import free_port
 
 import strays
+from windlass.controlplane.processes import free_port
 
 MARK = "WINDLASS_TEST_MARK"
 SOURCE = Path(__file__).parents[3] / "src"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from controlplane.processes import free_port
-
 from windlass.agent.event_loop import EventLoop
 from windlass.agent.hang_detection import SlowestRank
 from windlass.agent.options import Options, RendezvousOptions
@@ -12,6 +10,7 @@ from windlass.agent.rendezvous.followers import FollowerConnections
 from windlass.agent.rendezvous.multi_node import MultiNode
 from windlass.agent.rendezvous.state_machine import Peer, RendezvousRules
 from windlass.agent.rendezvous.unproven_connections import UnprovenConnections
+from windlass.controlplane.processes import free_port
 
 AGENTS = 12
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from controlplane.audit_log import Call
+from planes.audit_log import Call
 from used_permissions import CLIENT, CLUSTER, OPERATORS, refused_calls, unused_rights
 
 from windlass.deploy.permissions import own_permissions

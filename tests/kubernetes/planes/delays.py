@@ -15,8 +15,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from windlass.backends.kubernetes.client.transport import Transport
-
-from .fake_kubelet import FakeKubelets
+from windlass.controlplane.fake_kubelet import FakeKubelets
 
 VARIABLE = "WINDLASS_DELAY_MS"
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from .build import place_of
-from .programs import MODULES, PROGRAMS
+from windlass.controlplane.build import place_of
+from windlass.controlplane.programs import MODULES, PROGRAMS
 
 _TYPES = "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 

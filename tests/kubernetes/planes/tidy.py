@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from .api import Api, ApiError
+from windlass.controlplane.api import Api, ApiError
 
 KEPT = {"default", "kube-system", "kube-public", "kube-node-lease"}
 

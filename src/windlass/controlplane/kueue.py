@@ -56,7 +56,7 @@ def lacking(programs: Sequence[str] = CONTROLLERS) -> str:
 def module_folder(module: str) -> Path:
     """The source of a module that Kueue requires, downloaded if it is missing. Raises subprocess.CalledProcessError."""
     go = find_go(cache_folder())
-    command = [go, "mod", "download", "-json", module]
+    command: list[str | Path] = [go, "mod", "download", "-json", module]
     done = subprocess.run(command, cwd=MODULES / "kueue", capture_output=True, text=True, check=True)
     return Path(json.loads(done.stdout)["Dir"])
 
@@ -151,7 +151,7 @@ def _server(plane: ControlPlane, name: str, config: dict[str, Any], prefix: Sequ
     file = plane.folder / f"{name}.yaml"
     file.write_text(yaml.safe_dump(config))
     options = ["--metrics-bind-address=0"] if name == "jobset" else []
-    command = [*prefix, place_of(PROGRAMS[name]), *options, f"--config={file}"]
+    command: list[str | Path] = [*prefix, place_of(PROGRAMS[name]), *options, f"--config={file}"]
     env = {"KUBECONFIG": str(plane.kubeconfig)}
     return KueueServer(name, command, plane.folder / f"{name}.log", env=env, config=file)
 

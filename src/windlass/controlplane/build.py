@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .processes import spawn
-from .programs import MODULES, PROGRAMS, Program, build_arguments
+from .programs import MODULES, PROGRAMS, GoProgram, build_arguments
 from .toolchain import find_go
 
 REPORT_EVERY_S = 10.0
@@ -33,11 +33,13 @@ class BuildError(RuntimeError):
 
 
 def cache_folder() -> Path:
+    """The folder of all programs."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "windlass/controlplane"
 
 
-def place_of(program: Program) -> Path:
+def place_of(program: GoProgram) -> Path:
+    """The path of a program that exists, or that its build is to create."""
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets and program.name in ASSETS and (Path(assets) / program.name).exists():
         return Path(assets) / program.name
@@ -45,6 +47,7 @@ def place_of(program: Program) -> Path:
 
 
 def missing(names: Sequence[str]) -> list[str]:
+    """Names of the programs that are not built yet."""
     return [name for name in names if not place_of(PROGRAMS[name]).exists()]
 
 
@@ -68,7 +71,7 @@ def find_all(names: Sequence[str]) -> None:
 
 
 @contextmanager
-def building(program: Program) -> Iterator[bool]:
+def building(program: GoProgram) -> Iterator[bool]:
     """Yields whether this process holds the build lock. The lock ends with the process that holds it."""
     cache_folder().mkdir(parents=True, exist_ok=True)
     with (cache_folder() / "building").open("a+") as lock:
@@ -83,7 +86,7 @@ def building(program: Program) -> Iterator[bool]:
         yield True
 
 
-def wait_for_others(program: Program, place: Path, began: float) -> None:
+def wait_for_others(program: GoProgram, place: Path, began: float) -> None:
     """Waits until the program exists, no other process builds, or a line is due; prints that line."""
     report_at = time.monotonic() + REPORT_EVERY_S
     while not place.exists() and time.monotonic() < report_at:
@@ -96,7 +99,7 @@ def wait_for_others(program: Program, place: Path, began: float) -> None:
         report(f"waiting for {program.name}: another process builds {now} ({time.monotonic() - began:.0f} s)")
 
 
-def build(program: Program, place: Path) -> None:
+def build(program: GoProgram, place: Path) -> None:
     """Builds beside the target path and renames the result. Raises BuildError."""
     report(f"building {program.name} {program.version}: once on this machine; all of a cluster take about six minutes")
     began = time.monotonic()
@@ -105,7 +108,8 @@ def build(program: Program, place: Path) -> None:
     log = place.with_name(f"{place.name}.log")
     try:
         go = find_go(cache_folder())
-        command = ["nice", "-n", "10", go, "build", *build_arguments(program), "-o", temporary, program.package]
+        arguments: list[str | Path] = [*build_arguments(program), "-o", temporary, program.package]
+        command = ["nice", "-n", "10", go, "build", *arguments]
         follow(command, MODULES / program.module, log, program.name)
     except (OSError, subprocess.CalledProcessError) as failed:
         temporary.unlink(missing_ok=True)
@@ -136,5 +140,6 @@ def follow(command: Sequence[str | Path], folder: Path, log: Path, name: str) ->
 
 
 def report(line: str) -> None:
+    """Writes a line about a build to standard error."""
     sys.stderr.write(f"control plane: {line}\n")
     sys.stderr.flush()

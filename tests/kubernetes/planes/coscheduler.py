@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import yaml
 
-from .build import place_of
-from .cluster import ControlPlane
-from .processes import Server, free_port
-from .programs import PROGRAMS
+from windlass.controlplane.build import place_of
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.processes import Server, free_port
+from windlass.controlplane.programs import PROGRAMS
 
 NAME = "scheduler-plugins-scheduler"
 

@@ -16,8 +16,8 @@ from typing import Self
 import aiohttp
 from aiohttp import web
 
-from .cluster import ControlPlane
-from .kubeconfig import Access
+from windlass.controlplane.cluster import ControlPlane
+from windlass.controlplane.kubeconfig import Access
 
 _REASONS = {409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
 _NOT_PASSED = {"host", "content-length", "transfer-encoding", "connection", "keep-alive"}

@@ -43,6 +43,8 @@ AT_ONCE = 64
 
 @dataclass
 class FakeNode:
+    """A node without a machine."""
+
     name: str
     address: str
     devices: Mapping[str, int]
@@ -169,8 +171,7 @@ class FakeKubelets:
     async def end(self, namespace: str, name: str, end: End | None = None) -> None:
         """Ends a pod's containers, once they run; by default with code 0."""
         pod = await self.running(namespace, name)
-        assert pod.requested_end is not None
-        if not pod.requested_end.done():
+        if pod.requested_end is not None and not pod.requested_end.done():
             pod.requested_end.set_result(end or End())
 
     async def running(self, namespace: str, name: str, patience: float = 20.0) -> FakePod:
@@ -182,6 +183,7 @@ class FakeKubelets:
                     if (
                         (meta["namespace"], meta["name"]) == (namespace, name)
                         and pod.alive
+                        and pod.requested_end is not None
                         and not pod.requested_end.done()
                     ):
                         return pod
@@ -349,5 +351,5 @@ async def _unless_gone(request: Any) -> None:
 
 
 def names(count: int, prefix: str = "node-") -> list[str]:
-    """Returns `count` names: node-00000, node-00001, …"""
+    """Returns `count` names: node-00000, node-00001 and so on."""
     return [f"{prefix}{index:05}" for index in itertools.islice(itertools.count(), count)]

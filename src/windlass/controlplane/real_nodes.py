@@ -12,9 +12,10 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import yaml
@@ -70,6 +71,7 @@ class RealCluster:
         return f"https://{self.wire.address}:{self.plane.url.rpartition(':')[2]}"
 
     def know_images(self, *names: str) -> None:
+        """Adds image names to every node."""
         for node in self.nodes:
             node.know_images(*names)
 
@@ -85,6 +87,7 @@ class RealCluster:
                 await asyncio.sleep(0.1)
 
     async def is_ready(self, node: RealNode) -> bool:
+        """Whether the API server takes the node for ready."""
         async with self.plane.api() as api:
             try:
                 conditions = (await api.get(f"/api/v1/nodes/{node.name}"))["status"]["conditions"]
@@ -93,6 +96,7 @@ class RealCluster:
         return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
     def close(self) -> None:
+        """Ends all nodes and servers, and removes their files."""
         self.services.kill()
         self.wire.cut()
         cgroups.remove(f"{PREFIX}{self.wire.number}-")
@@ -137,7 +141,8 @@ def start(
     except BaseException:
         wire.cut()
         raise
-    services = Server("services", _services_command(plane, wire), folder / "services.log", env=_PYTHONPATH)
+    path = {"PYTHONPATH": str(images.SOURCE)}
+    services = Server("services", _services_command(plane, wire), folder / "services.log", env=path)
     real = RealCluster(plane, wire, services, ())
     try:
         services.start()
@@ -152,11 +157,8 @@ def start(
     return real
 
 
-_PYTHONPATH = {"PYTHONPATH": str(Path(__file__).parents[1])}
-
-
 def _services_command(plane: ControlPlane, wire: Wire) -> Sequence[str | Path]:
-    module = [sys.executable, "-m", "controlplane.services"]
+    module = [sys.executable, "-m", "windlass.controlplane.services"]
     return [*module, plane.kubeconfig, wire.address, f"{wire.services}.1"]
 
 
@@ -214,7 +216,7 @@ def _containerd(machine: Machine, folder: Path) -> Server:
 
 def _base_spec(machine: Machine) -> dict[str, object]:
     """Returns containerd's base specification with this machine's programs mounted."""
-    spec = json.loads(machine.run(find("ctr"), "oci", "spec"))
+    spec: dict[str, Any] = json.loads(machine.run(find("ctr"), "oci", "spec"))
     spec["mounts"] += [
         {"source": str(path), "destination": str(inside), "type": "bind", "options": ["rbind", "ro"]}
         for inside, path in ({path: path for path in images.HOST} | images.ALSO).items()
@@ -282,7 +284,7 @@ def _kubelet(real: RealCluster, machine: Machine, folder: Path) -> Server:
     return Server("kubelet", command, folder / f"{name}-kubelet.log")
 
 
-_KUBELET: Mapping[str, object] = {
+_KUBELET: dict[str, object] = {
     "apiVersion": "kubelet.config.k8s.io/v1beta1",
     "kind": "KubeletConfiguration",
     "authorization": {"mode": "AlwaysAllow"},
@@ -306,6 +308,7 @@ _KUBELET: Mapping[str, object] = {
 
 
 def cgroup_of(wire: Wire, machine: Machine) -> str:
+    """The name of the cgroup that holds the pods of a machine."""
     return f"{PREFIX}{wire.number}-{machine.name}"
 
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from . import fake_status as status
 from .fake_status import Patch, Pod
@@ -83,6 +84,7 @@ Remove = Callable[[FakePod], Awaitable[None]]
 
 
 def now() -> str:
+    """The time as Kubernetes writes it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -112,10 +114,10 @@ async def _run(this: FakePod, write: Write) -> None:
     last = None
     while True:
         this.alive = True
-        this.requested_end = asyncio.get_running_loop().create_future()
+        requested = this.requested_end = asyncio.get_running_loop().create_future()
         if not await write(this, status.running(this.pod, now(), this.host, this.ip, this.restarts, last)):
             break
-        end = await _wait_for_end(this)
+        end = await _wait_for_end(this, requested)
         if not _restarts(this, end):
             await _report_end(this, end, write)
             break
@@ -124,16 +126,16 @@ async def _run(this: FakePod, write: Write) -> None:
     this.alive = False
 
 
-async def _wait_for_end(this: FakePod) -> End:
-    """Waits for a test's request, the end of the work, or the deletion, whichever is first."""
-    assert this.requested_end is not None
-    waits = [this.requested_end, asyncio.ensure_future(this.gone.wait())]
+async def _wait_for_end(this: FakePod, requested: asyncio.Future[End]) -> End:
+    """Waits for a request, the end of the work, or the deletion, whichever is first."""
+    gone = asyncio.ensure_future(this.gone.wait())
+    waits: list[asyncio.Future[Any]] = [requested, gone]
     try:
         done, _ = await asyncio.wait(waits, timeout=this.script.work, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        waits[1].cancel()
-    if this.requested_end in done:
-        return this.requested_end.result()
+        gone.cancel()
+    if requested in done:
+        return requested.result()
     if not done:
         return End(this.script.code, this.script.reason)
     if this.forgotten:
@@ -141,8 +143,8 @@ async def _wait_for_end(this: FakePod) -> End:
     if this.script.obeys:
         return End(status.TERMINATED)
     grace = this.pod["metadata"].get("deletionGracePeriodSeconds", 30)
-    await asyncio.wait([this.requested_end], timeout=grace)
-    return this.requested_end.result() if this.requested_end.done() else End(status.KILLED)
+    await asyncio.wait([requested], timeout=grace)
+    return requested.result() if requested.done() else End(status.KILLED)
 
 
 def _restarts(this: FakePod, end: End) -> bool:

@@ -17,8 +17,8 @@ class TcpProxy:
 
     def __init__(self, target: str, listen: tuple[str, int] = ("127.0.0.1", 0)) -> None:
         parts = urlsplit(target)
-        assert parts.hostname
-        assert parts.port
+        if not parts.hostname or not parts.port:
+            raise ValueError(f"{target}: a URL with host and port is needed")
         self._target = (parts.hostname, parts.port)
         self._listen = listen
         self._server: asyncio.Server | None = None
@@ -39,14 +39,19 @@ class TcpProxy:
     async def __aexit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        assert self._server is not None
-        self._server.close()
+        self._open.close()
         self.cut()
 
     @property
     def url(self) -> str:
-        assert self._server is not None
-        return f"https://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        """The URL that leads to the API server through this proxy."""
+        return f"https://127.0.0.1:{self._open.sockets[0].getsockname()[1]}"
+
+    @property
+    def _open(self) -> asyncio.Server:
+        if self._server is None:
+            raise RuntimeError("no port yet: use it as `async with TcpProxy(url) as proxy`")
+        return self._server
 
     def cut(self) -> None:
         """Aborts all connections."""

@@ -44,7 +44,7 @@ class Machine:
         return [*enter, "setpriv", "--pdeathsig", "KILL", *command]
 
     def run(self, *command: str | Path) -> str:
-        """Runs a command in the machine and returns its output. Raises CalledProcessError."""
+        """Runs a command in the machine and returns its output. Raises RuntimeError."""
         return run(*self.inside(command))
 
     def power_off(self) -> None:
@@ -66,6 +66,7 @@ class Wire:
 
     @property
     def address(self) -> str:
+        """The address of this host on the wire."""
         return f"10.{self.number}.0.1"
 
     @property
@@ -74,12 +75,14 @@ class Wire:
         return f"10.{self.number}.96"
 
     def cut(self) -> None:
+        """Ends all machines and removes the wire."""
         for machine in self.machines:
             machine.power_off()
         self.holder.kill()
 
 
 def run(*command: str | Path) -> str:
+    """Runs a command on this host and returns its output. Raises RuntimeError."""
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(map(str, command))} ended with {done.returncode}: {done.stderr.strip()}")
@@ -90,8 +93,7 @@ def lay_wire(folder: Path) -> Wire:
     """Creates a bridge in a network namespace of its own, and this host's end of it."""
     holder = Server("wire", ["unshare", "--net", "--", "sleep", "infinity"], folder / "wire.log")
     holder.start()
-    assert holder.process is not None
-    wire = Wire(_free_number(), holder, holder.process.pid)
+    wire = Wire(_free_number(), holder, holder.pid)
     ours, theirs = f"wl{wire.number}", f"wl{wire.number}p"
     _until(lambda: Path(f"/proc/{wire.pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink(), holder)
     run("ip", "link", "add", ours, "type", "veth", "peer", "name", theirs, "netns", str(wire.pid))
@@ -111,12 +113,11 @@ def boot(wire: Wire, folder: Path, name: str) -> Machine:
     disk = folder / name
     disk.mkdir()
     apart = ["--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child=KILL", "--mount-proc"]
-    command = ["unshare", *apart, "--", "sh", "-euc", _HOLD, "hold", disk]
+    command: list[str | Path] = ["unshare", *apart, "--", "sh", "-euc", _HOLD, "hold", disk]
     holder = Server(name, command, folder / f"{name}.log")
     machine = Machine(name, f"10.{wire.number}.0.{10 + index}", f"10.{wire.number}.{index}.0/24", disk, holder)
     holder.start()
-    assert holder.process is not None
-    children = Path(f"/proc/{holder.process.pid}/task/{holder.process.pid}/children")
+    children = Path(f"/proc/{holder.pid}/task/{holder.pid}/children")
     _until(lambda: children.read_text().strip(), holder)
     machine.pid = int(children.read_text())
     _until(lambda: Path(f"/proc/{machine.pid}/root{disk}/up").exists(), holder)

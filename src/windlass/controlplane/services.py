@@ -2,8 +2,9 @@
 
 Stands in for CoreDNS and kube-proxy: `<service>.<namespace>.svc.cluster.local` is the addresses of its ready pods,
 headless or not, and `<hostname>.<service>…` that of one of them. Connections to the address of the service
-`kubernetes` go to the API server. A process of its own: `python -m controlplane.services KUBECONFIG ADDRESS SERVICE`,
-with our address and that of the service.
+`kubernetes` go to the API server. A process of its own, with our address and that of the service:
+
+    python -m windlass.controlplane.services KUBECONFIG ADDRESS SERVICE
 """
 
 from __future__ import annotations
@@ -39,12 +40,14 @@ class Names:
         self._fixed = {f"kubernetes.default.svc.{DOMAIN}": [api_service]}
 
     def apply(self, kind: str, obj: dict[str, Any]) -> None:
+        """Applies an event of the watch."""
         if kind == "DELETED":
             self._slices.pop(obj["metadata"]["uid"], None)
         elif kind != "BOOKMARK":
             self._slices[obj["metadata"]["uid"]] = obj
 
     def relist(self, items: Sequence[dict[str, Any]]) -> None:
+        """Replaces all slices by those of a list."""
         self._slices = {each["metadata"]["uid"]: each for each in items}
 
     def addresses(self, name: str) -> Sequence[str] | None:
@@ -68,7 +71,7 @@ class Names:
 
 
 def _service(endpoint_slice: dict[str, Any]) -> str:
-    return endpoint_slice["metadata"].get("labels", {}).get("kubernetes.io/service-name", "")
+    return str(endpoint_slice["metadata"].get("labels", {}).get("kubernetes.io/service-name", ""))
 
 
 def reply(query: bytes, names: Names) -> bytes:
@@ -102,6 +105,7 @@ class _Udp(asyncio.DatagramProtocol):
 
 
 async def follow(api: Api, names: Names) -> None:
+    """Keeps the names up to date, until cancelled."""
     while True:
         try:
             listed = await api.get(SLICES)
@@ -114,6 +118,7 @@ async def follow(api: Api, names: Names) -> None:
 
 
 async def serve(access: kubeconfig.Access, address: str, api_service: str) -> None:
+    """Answers queries and connections, until cancelled."""
     names = Names(api_service)
     loop = asyncio.get_running_loop()
     await loop.create_datagram_endpoint(lambda: _Udp(names), local_addr=(address, 53))

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import yaml
 
-from . import audit_log, kubeconfig
+from . import kubeconfig
 from .api import Api, ApiError
 from .build import find
 from .certificates import Authority, Pair, make_authority, make_token_key
@@ -45,8 +45,6 @@ class Settings:
     eviction_after: int = 2
     """Default toleration time of pods for an unreachable node."""
     apiserver_flags: Sequence[str] = ()
-    audited: Sequence[str] = ()
-    """Users whose requests the API server records; `close` keeps the distinct ones for the session's report."""
     controller_flags: Sequence[str] = ()
     scheduler_flags: Sequence[str] = ()
 
@@ -143,10 +141,10 @@ class ControlPlane:
             answer.raise_for_status()
 
     def close(self) -> None:
+        """Kills all servers and removes their files."""
         for server in (self.scheduler, self.controllers, self.apiserver, self.etcd):
             if server:
                 server.kill()  # its data are not needed any more
-        audit_log.keep_calls(self.folder)
         shutil.rmtree(self.folder)
 
 
@@ -231,7 +229,8 @@ async def _until_ready(admin: Access, path: str, servers: Sequence[Server]) -> N
 
 
 async def _answer(api: Api, path: str) -> None:
-    await asyncio.wait_for(api.get(path), 5)
+    async with asyncio.timeout(5):
+        await api.get(path)
 
 
 def _flags(**values: Any) -> list[str]:
@@ -297,12 +296,7 @@ def _apiserver(
         profiling=False,
         enable_priority_and_fairness=False,  # a tenth of the server's CPU time
     )
-    command = [
-        find("kube-apiserver"),
-        *flags,
-        *_flags(**audit_log.flags(folder, settings.audited)),
-        *settings.apiserver_flags,
-    ]
+    command: list[str | Path] = [find("kube-apiserver"), *flags, *settings.apiserver_flags]
     return Server("kube-apiserver", command, folder / "kube-apiserver.log", env={"GOGC": "400"})
 
 
@@ -327,7 +321,7 @@ def _controllers(plane: ControlPlane) -> Server:
         kube_api_qps=1000,
         kube_api_burst=2000,
     )
-    command = [find("kube-controller-manager"), *flags, *plane.settings.controller_flags]
+    command: list[str | Path] = [find("kube-controller-manager"), *flags, *plane.settings.controller_flags]
     return Server("kube-controller-manager", command, plane.folder / "kube-controller-manager.log")
 
 
@@ -349,5 +343,5 @@ def _scheduler(plane: ControlPlane) -> Server:
         secure_port=free_port(),
         cert_dir=plane.folder,
     )
-    command = [find("kube-scheduler"), *flags, *plane.settings.scheduler_flags]
+    command: list[str | Path] = [find("kube-scheduler"), *flags, *plane.settings.scheduler_flags]
     return Server("kube-scheduler", command, plane.folder / "kube-scheduler.log")

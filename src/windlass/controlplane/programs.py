@@ -20,7 +20,7 @@ KUSTOMIZE = "sigs.k8s.io/kustomize/kustomize/v5"
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class GoProgram:
     """One program. `module` is a folder of `modules`; `requires` is what its go.mod requires, whose version counts."""
 
     name: str
@@ -30,27 +30,28 @@ class Program:
 
     @property
     def version(self) -> str:
+        """The version that the module requires."""
         return version_of(self.module, self.requires)
 
 
 PROGRAMS = {
     program.name: program
     for program in (
-        Program("etcd", "etcd", ETCD, ETCD),
-        Program("kube-apiserver", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kube-apiserver"),
-        Program("kube-controller-manager", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kube-controller-manager"),
-        Program("kube-scheduler", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kube-scheduler"),
-        Program("kubectl", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kubectl"),
-        Program("kubelet", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kubelet"),
-        Program("containerd", "containerd", CONTAINERD, f"{CONTAINERD}/cmd/containerd"),
-        Program("containerd-shim-runc-v2", "containerd", CONTAINERD, f"{CONTAINERD}/cmd/containerd-shim-runc-v2"),
-        Program("ctr", "containerd", CONTAINERD, f"{CONTAINERD}/cmd/ctr"),
-        Program("kustomize", "kustomize", KUSTOMIZE, KUSTOMIZE),
-        Program("helm", "helm", HELM, f"{HELM}/cmd/helm"),
-        Program("kueue", "kueue", KUEUE, f"{KUEUE}/cmd/kueue"),
-        Program("jobset", "kueue", JOBSET, JOBSET),
-        Program("coscheduler", "coscheduling", SCHEDULER_PLUGINS, f"{SCHEDULER_PLUGINS}/cmd/scheduler"),
-        Program("controller-gen", "volcano", CONTROLLER_TOOLS, f"{CONTROLLER_TOOLS}/cmd/controller-gen"),
+        GoProgram("etcd", "etcd", ETCD, ETCD),
+        GoProgram("kube-apiserver", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kube-apiserver"),
+        GoProgram("kube-controller-manager", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kube-controller-manager"),
+        GoProgram("kube-scheduler", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kube-scheduler"),
+        GoProgram("kubectl", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kubectl"),
+        GoProgram("kubelet", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kubelet"),
+        GoProgram("containerd", "containerd", CONTAINERD, f"{CONTAINERD}/cmd/containerd"),
+        GoProgram("containerd-shim-runc-v2", "containerd", CONTAINERD, f"{CONTAINERD}/cmd/containerd-shim-runc-v2"),
+        GoProgram("ctr", "containerd", CONTAINERD, f"{CONTAINERD}/cmd/ctr"),
+        GoProgram("kustomize", "kustomize", KUSTOMIZE, KUSTOMIZE),
+        GoProgram("helm", "helm", HELM, f"{HELM}/cmd/helm"),
+        GoProgram("kueue", "kueue", KUEUE, f"{KUEUE}/cmd/kueue"),
+        GoProgram("jobset", "kueue", JOBSET, JOBSET),
+        GoProgram("coscheduler", "coscheduling", SCHEDULER_PLUGINS, f"{SCHEDULER_PLUGINS}/cmd/scheduler"),
+        GoProgram("controller-gen", "volcano", CONTROLLER_TOOLS, f"{CONTROLLER_TOOLS}/cmd/controller-gen"),
     )
 }
 """In the order in which tests need them."""
@@ -66,11 +67,12 @@ def version_of(module: str, requires: str) -> str:
     """The version that a go.mod requires of a module: "v1.36.3"."""
     text = (MODULES / module / "go.mod").read_text()
     found = re.search(rf"^(?:require)?\s*{re.escape(requires)} (v\S+)", text, re.MULTILINE)
-    assert found, f"{module}/go.mod does not require {requires}"
+    if not found:
+        raise ValueError(f"{module}/go.mod does not require {requires}")
     return found[1]
 
 
-def build_arguments(program: Program) -> Sequence[str]:
+def build_arguments(program: GoProgram) -> Sequence[str]:
     """Returns the arguments of `go build`: a small, reproducible program with its version."""
     stamps = ["-s", "-w"]
     if program.requires == KUBERNETES:

@@ -21,12 +21,14 @@ class Access:
     token: str | None = None
 
     def ssl(self) -> ssl.SSLContext:
+        """The TLS settings of a client: the authority, and the certificate of the user if it has one."""
         context = ssl.create_default_context(cafile=str(self.authority))
         if self.pair:
             context.load_cert_chain(self.pair.certificate, self.pair.key)
         return context
 
     def headers(self) -> dict[str, str]:
+        """The headers of every request."""
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
 

@@ -53,10 +53,16 @@ class Api:
     async def __aexit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        assert self._session is not None
-        await self._session.close()
+        await self._open.close()
+
+    @property
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise RuntimeError("no connection yet: use it as `async with Api(access) as api`")
+        return self._session
 
     async def get(self, path: str, **query: str | int) -> dict[str, Any]:
+        """The object or list at a path."""
         return await self.request("GET", path, query=query)
 
     async def rows(self, path: str, **query: str | int) -> list[dict[str, Any]]:
@@ -75,9 +81,11 @@ class Api:
                     await asyncio.sleep(0.05)
 
     async def post(self, path: str, body: object, **query: str | int) -> dict[str, Any]:
+        """Creates an object."""
         return await self.request("POST", path, body, query=query)
 
     async def put(self, path: str, body: object, **query: str | int) -> dict[str, Any]:
+        """Replaces an object."""
         return await self.request("PUT", path, body, query=query)
 
     async def patch(self, path: str, body: object, form: str = "merge", **query: str | int) -> dict[str, Any]:
@@ -98,20 +106,20 @@ class Api:
         form: str = "application/json",
         accept: str = "application/json",
     ) -> dict[str, Any]:
-        assert self._session is not None, "use it as `async with Api(access) as api`"
+        """Sends a request of any method; an answer that is no JSON object is in "text"."""
         data = None if body is None else orjson.dumps(body)
         headers = {"Content-Type": form, "Accept": accept}
-        async with self._session.request(method, path, data=data, params=query, headers=headers) as answer:
+        async with self._open.request(method, path, data=data, params=query, headers=headers) as answer:
             text = await answer.read()
         if answer.status >= 400:
             raise _error(answer.status, text)
-        return orjson.loads(text) if text.startswith(b"{") else {"text": text.decode()}
+        found: dict[str, Any] = orjson.loads(text) if text.startswith(b"{") else {"text": text.decode()}
+        return found
 
     async def watch(self, path: str, version: str, **query: str | int) -> AsyncIterator[dict[str, Any]]:
         """Events since a resource version until the server ends the watch; a 410 is an ApiError."""
-        assert self._session is not None, "use it as `async with Api(access) as api`"
         params = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true", **query}
-        async with self._session.get(path, params=params) as answer:
+        async with self._open.get(path, params=params) as answer:
             if answer.status >= 400:
                 raise _error(answer.status, await answer.read())
             rest = b""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import yaml
+
+from windlass.controlplane.cluster import Settings
 
 FOLDER_VARIABLE = "WINDLASS_TEST_CALLS"
 """Environment variable: the folder into which the processes of a test session write the calls of their servers."""
@@ -33,15 +35,14 @@ class Call:
     """Whether the user's roles allowed it."""
 
 
-def flags(folder: Path, users: Sequence[str]) -> dict[str, Path]:
-    """Flags of an API server that records every request of these users, without its body."""
-    if not users:
-        return {}
+def recorded(settings: Settings, folder: Path, users: Sequence[str]) -> Settings:
+    """Settings of an API server that records every request of these users in a folder, without its body."""
     rules = [{"level": "Metadata", "users": list(users)}, {"level": "None"}]
     policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules}
     file = folder / "audit-policy.yaml"
     file.write_text(yaml.safe_dump(policy))
-    return {"audit_policy_file": file, "audit_log_path": folder / f"{_LOG}.log"}
+    flags = [f"--audit-policy-file={file}", f"--audit-log-path={folder / _LOG}.log"]
+    return replace(settings, apiserver_flags=[*settings.apiserver_flags, *flags])
 
 
 def keep_calls(folder: Path) -> None:

@@ -63,8 +63,9 @@ class Authority:
 
 
 def make_authority(folder: Path, file: str = "ca") -> Authority:
+    """Makes an authority with a key of its own."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _subject(f"windlass-tests-{file}", ())
+    name = _subject(f"windlass-{file}", ())
     builder = _certificate(name, name, key.public_key())
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     builder = builder.add_extension(_SIGNS, critical=True)

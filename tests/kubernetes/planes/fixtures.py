@@ -10,19 +10,21 @@ import os
 import sys
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import replace
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from . import cluster
-from . import real_nodes as nodes
-from .build import BuildError, find_all, missing, report
-from .cluster import ControlPlane, Settings
-from .processes import spawn
-from .programs import API_SERVER, CONTROLLERS, INSTALLERS, REAL_NODES
-from .real_nodes import RealCluster
+from windlass.controlplane import cluster
+from windlass.controlplane import real_nodes as nodes
+from windlass.controlplane.build import BuildError, find_all, missing, report
+from windlass.controlplane.cluster import ControlPlane, Settings
+from windlass.controlplane.processes import spawn
+from windlass.controlplane.programs import API_SERVER, CONTROLLERS, INSTALLERS, REAL_NODES
+from windlass.controlplane.real_nodes import RealCluster
+
+from .audit_log import keep_calls, recorded
 
 GRADES = {"apiserver": API_SERVER, "installers": INSTALLERS, "controllers": CONTROLLERS, "real_nodes": REAL_NODES}
 """The programs that each fixture or mark needs. A test names one as a fixture or as a mark; `installers` is a mark."""
@@ -151,22 +153,34 @@ def serve_nodes(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     if lacking := nodes.missing_requirement():
         refuse(lacking)
     with tempfile.TemporaryDirectory(prefix="windlass-") as folder:
-        real = nodes.start(Path(folder) / "nodes", settings=Settings(audited=OPERATORS))
+        real = nodes.start(Path(folder) / "nodes", settings=recorded(Settings(), Path(folder), OPERATORS))
         try:
             yield real
         finally:
             real.close()
+            keep_calls(Path(folder))
 
 
 def serve(request: pytest.FixtureRequest, settings: Settings) -> Iterator[ControlPlane]:
     """For fixtures of planes with settings of their own. Their tests bear the mark of a grade, so that it is built."""
     _must_be_possible(request.config, CONTROLLERS if settings.controllers else API_SERVER)
-    with tempfile.TemporaryDirectory(prefix="windlass-") as folder:
-        plane = cluster.start(Path(folder) / "plane", replace(settings, audited=(*OPERATORS, RECORDED)))
-        try:
-            yield plane
-        finally:
-            plane.close()
+    users = (*OPERATORS, RECORDED)
+    with (
+        tempfile.TemporaryDirectory(prefix="windlass-") as folder,
+        recorded_plane(Path(folder), settings, users) as plane,
+    ):
+        yield plane
+
+
+@contextmanager
+def recorded_plane(folder: Path, settings: Settings, users: Sequence[str]) -> Iterator[ControlPlane]:
+    """A control plane below a folder, whose API server records the requests of these users for the session's report."""
+    plane = cluster.start(folder / "plane", recorded(settings, folder, users))
+    try:
+        yield plane
+    finally:
+        plane.close()
+        keep_calls(folder)
 
 
 def _must_be_possible(config: pytest.Config, programs: Sequence[str]) -> None:

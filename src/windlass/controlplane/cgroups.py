@@ -15,6 +15,7 @@ _CONTROLLERS = ("cpu", "cpuset", "hugetlb", "io", "memory", "pids")
 
 
 def writable() -> bool:
+    """Whether this process may create cgroups."""
     return all(os.access(root, os.W_OK) for root in _hierarchies())
 
 

@@ -1,9 +1,9 @@
-"""The image of the real nodes, composed by the tests: a root file system without programs.
+"""The image of the real nodes, composed on this machine: a root file system without programs.
 
 Its `usr` is this machine's, mounted read-only into every container by the runtime (`HOST`), and so are the Python that
-runs these tests, its packages and this repository, at their own paths. So `python`, `torchrun`, `mpirun` and `sshd` are
-there in every image, whatever its name, and manifests made for other images run unchanged. Only the operator's image
-starts something by itself.
+runs this module, its packages and the folder of this package, at their own paths; of a clone, all of it. So `python`,
+`torchrun`, `mpirun` and `sshd` are there in every image, whatever its name, and manifests made for other images run
+unchanged. Only the operator's image starts something by itself.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-REPOSITORY = Path(__file__).resolve().parents[3]
-HOST = sorted({Path("/usr"), REPOSITORY, Path(sys.prefix), Path(sys.base_prefix).resolve()})
+SOURCE = Path(__file__).resolve().parents[2]
+"""The folder with the package: `src` of a clone, or the packages of an environment."""
+CLONE = SOURCE.parent if (SOURCE.parent / "pyproject.toml").exists() else SOURCE
+"""The whole clone with its examples; of an installed package, only its folder."""
+HOST = sorted({Path("/usr"), CLONE, Path(sys.prefix), Path(sys.base_prefix).resolve()})
 """Folders of this machine that are mounted into every container."""
 _AT = Path("/opt/windlass")
-ALSO = {_AT / "repository": REPOSITORY, _AT / "venv": Path(sys.prefix)}
-"""Second mounts that no volume covers: for pods that mount a /tmp when the repository is below /tmp."""
-IMAGE = "localhost/windlass-tests:1"
+ALSO = {_AT / "source": SOURCE, _AT / "venv": Path(sys.prefix)}
+"""Second mounts that no volume covers: for pods that mount a /tmp when the package is below /tmp."""
+IMAGE = "localhost/windlass-node:1"
 OPERATOR = "localhost/windlass-operator:1"
 _CODE = "import sys; from windlass.cli.entry import main; sys.exit(main())"
 _WINDLASS = (str(Path(sys.executable).resolve()), "-c", _CODE)
@@ -91,7 +94,7 @@ def _started(name: str) -> Mapping[str, Sequence[str]]:
     path = f"PATH={PATH}"
     if not (entrypoint := ENTRYPOINTS[name]):
         return {"Env": [path], "Cmd": ["/usr/bin/sleep", "infinity"]}
-    packages = f"PYTHONPATH={_AT}/venv/{_PACKAGES}:{_AT}/repository/src"
+    packages = f"PYTHONPATH={_AT}/venv/{_PACKAGES}:{_AT}/source"
     return {"Env": [path, packages], "Entrypoint": entrypoint}
 
 
@@ -107,8 +110,8 @@ def _layer() -> bytes:
         for program, text in _PROGRAMS.items():
             _add(layer, f"{_OWN}/{program}", text.encode(), 0o755)
         _add(layer, "etc/ssh/ssh_host_ed25519_key", _host_key(), 0o600)
-        for program in _pause():
-            _add(layer, f"usr{str(program).removeprefix('/usr')}".lstrip("/"), program.read_bytes(), 0o755)
+        for file in _pause():
+            _add(layer, f"usr{str(file).removeprefix('/usr')}".lstrip("/"), file.read_bytes(), 0o755)
         for path in _COPIED:
             if (source := Path("/etc") / path).exists():
                 layer.add(source, f"etc/{path}")
