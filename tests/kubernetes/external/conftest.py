@@ -40,5 +40,5 @@ async def define(plane: ControlPlane) -> None:
 
 
 async def is_established(api: Api, name: str) -> bool:
-    found = (await api.get(f"{DEFINITIONS}/{name}")).get("status", {}).get("conditions", [])
+    found = (await api.get(f"{DEFINITIONS}/{name}")).get("status", {}).get("conditions") or []
     return any(each["type"] == "Established" and each["status"] == "True" for each in found)

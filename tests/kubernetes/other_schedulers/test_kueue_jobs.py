@@ -129,3 +129,42 @@ def test_a_suspended_job_leaves_the_queue(plane: ControlPlane) -> None:
             await until_running(rig, "one")
 
     asyncio.run(scenario())
+
+
+def test_a_workload_that_is_deleted_while_no_operator_runs_is_created_again(plane: ControlPlane) -> None:
+    async def scenario() -> None:
+        async with cluster(plane) as rig:
+            await submit(rig, "one")
+            await until_running(rig, "one")
+            await submit(rig, "two")
+            await until_waiting(rig, "two", "nvidia.com/gpu", "4 more needed")
+            await rig.close(rig.schedulers[0])
+            before = await workloads(rig)
+            await rig.api.delete(WORKLOADS)
+            await rig.until(lambda: none_of(rig, before), 30)
+            await rig.scheduler()
+            # Kueue gives the quota that the deletion has freed to one of the two
+            await rig.until(lambda: count_running(rig), 60)
+            after = await workloads(rig)
+            assert after.keys() == before.keys()
+            assert not set(after.values()) & set(before.values())
+            (waits,) = {"one", "two"} - {name.partition("-")[0] for name in await rig.places()}
+            await until_waiting(rig, waits, f"Kueue has not admitted it in the queue {QUEUE}")
+
+    asyncio.run(scenario())
+
+
+async def workloads(rig: Rig) -> dict[str, str]:
+    """Uids of the Workloads by name."""
+    found = (await rig.api.get(WORKLOADS))["items"]
+    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
+
+
+async def none_of(rig: Rig, uids: dict[str, str]) -> bool:
+    return not set(uids.values()) & set((await workloads(rig)).values())
+
+
+async def count_running(rig: Rig) -> bool:
+    """Whether both Workloads exist and the two pods of one job run."""
+    running = [name for name, pod in (await rig.pods()).items() if pod["status"]["phase"] == "Running"]
+    return len(await workloads(rig)) == 2 and len(running) == 2

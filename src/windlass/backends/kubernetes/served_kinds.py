@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import orjson
@@ -47,16 +48,22 @@ async def served_kinds(connection: Connection) -> tuple[Resource, ...]:
 
 @dataclass(slots=True)
 class KindRemoval:
-    """Check whether a cluster no longer serves a kind, in any version, for `after_s` seconds."""
+    """Check whether a cluster no longer serves a kind, in any version, for `after_s` seconds.
+
+    `changed` is called with False once the kind is removed, and with True once it is served again.
+    """
 
     connection: Connection
     kind: Resource
     after_s: float = REMOVED_AFTER_S
+    changed: Callable[[bool], None] | None = None
     _since: float | None = None
+    _is_served: bool = True
 
     def note_served(self) -> None:
         """Notes that the API server has just served the kind."""
         self._since = None
+        self._note(is_served=True)
 
     async def is_removed(self) -> bool:
         """Asks the API server; returns False while it does not answer."""
@@ -66,7 +73,15 @@ class KindRemoval:
             is_served = True
         now = time.monotonic()
         self._since = None if is_served else now if self._since is None else self._since
-        return self._since is not None and now - self._since >= self.after_s
+        is_removed = self._since is not None and now - self._since >= self.after_s
+        if is_removed:
+            self._note(is_served=False)
+        return is_removed
+
+    def _note(self, *, is_served: bool) -> None:
+        if is_served is not self._is_served and self.changed is not None:
+            self.changed(is_served)
+        self._is_served = is_served
 
 
 async def _is_served(connection: Connection, kind: Resource) -> bool:

@@ -149,10 +149,14 @@ class Watches:
         fresh: ObjectCache[T] | None = None,
         *,
         may_be_removed: bool = False,
+        served: Callable[[bool], None] | None = None,
     ) -> Coroutine[Any, Any, Never]:
-        """Returns one watch to be run. `may_be_removed`: the kind has a definition, which may be deleted."""
+        """Returns one watch to be run. `may_be_removed`: the kind has a definition, which may be deleted.
+
+        `served` is called when that definition is removed, or exists again.
+        """
         self._behind += 1
-        removal = KindRemoval(self._backend.connection, resource)
+        removal = KindRemoval(self._backend.connection, resource, changed=served)
         return reflect(
             self._backend.connection,
             resource,
@@ -175,8 +179,9 @@ class Watches:
         if kind in RUNTIMES:
             return of(orjson.loads, partial(self._backend.monitor.lookups.see_runtimes, kind.kind))
         if kind == WORKLOADS:
-            self._backend.kueue.see_served()
-            return of(orjson.loads, self._backend.kueue.see_workloads)
+            kueue = self._backend.kueue
+            kueue.see_served(is_served=True)
+            return of(orjson.loads, kueue.see_workloads, served=lambda there: kueue.see_served(is_served=there))
         if kind == FLAVORS:
             return of(orjson.loads, self._backend.kueue.see_flavors)
         if kind in dialects.OPTIONAL:

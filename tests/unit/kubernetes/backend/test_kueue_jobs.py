@@ -51,9 +51,20 @@ def test_a_job_in_a_queue_of_kueue_waits_where_there_is_no_kueue() -> None:
 def test_a_job_that_waits_for_kueue_enters_its_queue_once_kueue_is_installed() -> None:
     async def story() -> None:
         cluster = await led_cluster(is_served=False)
-        cluster.backend.kueue.see_served()
+        cluster.backend.kueue.see_served(is_served=True)
         await cluster.run(2)
         assert "Kueue has not admitted it in the queue research" in cluster.controller.plan.verdicts[JOB].message
+        await cluster.backend.close()
+
+    asyncio.run(story())
+
+
+def test_a_job_that_waits_for_kueue_says_that_kueue_was_removed() -> None:
+    async def story() -> None:
+        cluster = await led_cluster()
+        cluster.backend.kueue.see_served(is_served=False)
+        await cluster.run(2)
+        assert "which this cluster lacks: remove the label" in cluster.controller.plan.verdicts[JOB].message
         await cluster.backend.close()
 
     asyncio.run(story())

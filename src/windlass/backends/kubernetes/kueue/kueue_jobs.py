@@ -84,9 +84,9 @@ class KueueJobs:
         for known in self._known:
             self.mark(known)
 
-    def see_served(self) -> None:
-        """Notes that the cluster has Kueue."""
-        self.is_served = True
+    def see_served(self, *, is_served: bool) -> None:
+        """Notes whether the cluster has Kueue: its definitions may be installed and removed at any time."""
+        self.is_served = is_served
         for known in tuple(self._known):
             self._changed(known)
             self.mark(known)
