@@ -54,13 +54,17 @@ def folder_of(state: Path, name: str = NAME) -> NotebookFolder:
     return NotebookFolder(state / "notebooks" / name)
 
 
-def code_of(address: str) -> int:
-    """The HTTP status of a GET."""
+def code_of(address: str, visitor: urllib.request.OpenerDirector | None = None) -> int:
+    """The HTTP status of a GET. `visitor`: with the cookies of earlier visits."""
     try:
-        with urllib.request.urlopen(address, timeout=20) as answer:  # noqa: S310 - on this machine
+        with (visitor or urllib.request.build_opener()).open(address, timeout=20) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
+
+
+def keeping_cookies() -> urllib.request.OpenerDirector:
+    return urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
 
 
 class NotebookTab:
@@ -146,8 +150,10 @@ def test_an_idle_notebook_ends_and_returns_with_its_workspace(state: Path):
     stop(state, "idle")
 
 
-def test_a_preempted_notebook_waits_and_returns_under_its_address(state: Path):
+def test_a_preempted_notebook_waits_and_returns_with_a_new_token(state: Path):
     address = start(state, "-G", "1", name="preempted")
+    page, visitor = address.partition("?")[0], keeping_cookies()
+    assert (code_of(address, visitor), code_of(f"{page}api/kernels", visitor)) == (200, 200)
     job = job_of(state, "preempted")
     folder = folder_of(state, "preempted")
     (folder.workspace / "own.txt").write_text("kept")
@@ -156,8 +162,11 @@ def test_a_preempted_notebook_waits_and_returns_under_its_address(state: Path):
     assert phase(state, job, "Queued")["reason"]
     assert list(folder.checkpoints.iterdir())
     ok(state, "cancel", urgent.strip())
-    assert start(state, name="preempted") == address
-    assert code_of(address) == 200
+    again = start(state, name="preempted")
+    assert again.partition("?")[0] == page  # the port was free
+    assert code_of(again.replace("?", "api/kernels?")) == 200
+    assert code_of(address.replace("?", "api/kernels?")) == 403
+    assert code_of(f"{page}api/kernels", visitor) == 403
     assert (folder.workspace / "own.txt").read_text() == "kept"
     stop(state, "preempted")
 

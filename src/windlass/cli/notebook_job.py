@@ -18,7 +18,7 @@ from windlass.cli.notebook_page import NotebookPage, refuse_ended
 from windlass.cli.terminal.screen import Screen
 from windlass.jobs.description.options import RunOptions, from_options
 from windlass.jobs.description.submission import Submission
-from windlass.jupyter.folder import MODULE, NotebookFolder, new_token, read_address, read_token
+from windlass.jupyter.folder import MODULE, NotebookFolder, read_address, read_token
 from windlass.server.discovery import find_daemon
 
 Json = dict[str, Any]
@@ -39,11 +39,10 @@ class LocalNotebook:
         """Starts the notebook, or finds the one that runs; returns its page once it listens. Raises ApiError."""
         # 1. A notebook of this name that has not ended goes on.
         job_id = self._running()
-        # 2. Without one, submit the job with a new token.
+        # 2. Without one, submit the job. Each start of its server makes a new token.
         if not job_id:
             submission = notebook_submission(self._options, self._folder, self._state, self._idle_ms)
             self._folder.prepare()
-            new_token(self._folder)
             job_id = self._daemon.submit(for_this_machine([submission]), **submission_context())[0]
         # 3. Wait for its nodes and for the server.
         try:

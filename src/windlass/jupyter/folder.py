@@ -25,7 +25,7 @@ class NotebookFolder:
 
     @property
     def token(self) -> Path:
-        """File with the token that opens the notebook."""
+        """File with the token that opens the notebook; each start of the server writes a new one."""
         return self.path / "token"
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -16,7 +17,14 @@ from pathlib import Path
 
 from windlass import wire
 from windlass.jupyter.first_notebook import NAME, write_first_notebook
-from windlass.jupyter.folder import NotebookFolder, ServerAddress, read_address, read_token, write_address
+from windlass.jupyter.folder import (
+    NotebookFolder,
+    ServerAddress,
+    new_token,
+    read_address,
+    read_token,
+    write_address,
+)
 from windlass.jupyter.workspace_checkpoint import restore_workspace, save_workspace
 
 _TERMINATED = 128 + signal.SIGTERM
@@ -42,6 +50,7 @@ def main() -> int:
 
 def _serve(folder: NotebookFolder, workspace: Path, options: argparse.Namespace) -> bool:
     """Runs JupyterLab. Returns whether SIGTERM has ended it."""
+    token = _fresh_token(folder, options.token)
     os.environ["JUPYTER_RUNTIME_DIR"] = str(folder.runtime)
     os.chdir(workspace)
     port = options.port or _free_port(folder)
@@ -51,7 +60,7 @@ def _serve(folder: NotebookFolder, workspace: Path, options: argparse.Namespace)
     lab = Lab(
         workspace,
         port,
-        read_token(options.token or folder.token),
+        token,
         idle_limit_s=options.idle,
         first_page=first,
         say=_say,
@@ -62,6 +71,16 @@ def _serve(folder: NotebookFolder, workspace: Path, options: argparse.Namespace)
         return lab.run()
     finally:
         write_address(folder, ServerAddress("", attempt, port))
+
+
+def _fresh_token(folder: NotebookFolder, given: Path | None) -> str:
+    """Returns the token of this start, a new one unless a file is given.
+
+    Between two starts another user of the machine can listen on the port and receive token and cookie of an open page.
+    The cookies of the former start end with its runtime folder, which has their key.
+    """
+    shutil.rmtree(folder.runtime, ignore_errors=True)
+    return read_token(given) if given else new_token(folder)
 
 
 def _restore(folder: NotebookFolder, workspace: Path) -> bool:
@@ -91,7 +110,7 @@ def _save(folder: NotebookFolder, workspace: Path) -> None:
 
 
 def _free_port(folder: NotebookFolder) -> int:
-    """Returns the port of the last start if it is free, so that an open page connects again, else any free one."""
+    """Returns the port of the last start if it is free, else any free one."""
     last = read_address(folder)
     for port in (last.port, 0) if last else (0,):
         with socket.socket() as probe:
@@ -108,7 +127,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="windlass.jupyter.server")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--workspace", type=Path)
-    parser.add_argument("--token", type=Path, help="file with the token; default: that of the folder")
+    parser.add_argument("--token", type=Path, help="file with the token; default: a new one")
     parser.add_argument("--idle", type=float, default=0.0, help="seconds; 0: never")
     parser.add_argument("--port", type=int, default=0, help="0: that of the last start, or any free one")
     return parser.parse_args()

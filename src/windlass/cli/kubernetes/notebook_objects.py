@@ -72,10 +72,18 @@ def is_of_user(job: Mapping[str, Any], user: str) -> bool:
 
 
 def secret_of(job: Mapping[str, Any]) -> str:
-    """The name of the Secret in the object of a notebook; "" if the object is no notebook."""
-    pod = (job.get("spec") or {}).get("pod") or {}
-    volumes = (pod.get("spec") or {}).get("volumes") or []
-    return next((str(each["secret"]["secretName"]) for each in volumes if each.get("name") == _SECRET), "")
+    """The name of the Secret in the object of a notebook; "" if the object is no notebook, whatever it holds."""
+    match job:
+        case {"spec": {"pod": {"spec": {"volumes": [*volumes]}}}}:
+            return next(filter(None, map(_token_volume, volumes)), "")
+    return ""
+
+
+def _token_volume(volume: object) -> str:
+    match volume:
+        case {"name": str(name), "secret": {"secretName": str(secret)}} if name == _SECRET:
+            return secret
+    return ""
 
 
 def token_in(secret: Mapping[str, Any]) -> str:

@@ -43,6 +43,22 @@ def test_a_notebook_is_known_by_the_secret_of_its_pod():
     assert secret_of({}) == ""
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"pod": {"spec": {"volumes": [{"name": "notebook-token"}]}}},
+        {"pod": {"spec": {"volumes": [{"name": "notebook-token", "secret": {}}]}}},
+        {"pod": {"spec": {"volumes": [{"name": "notebook-token", "secret": {"secretName": 7}}]}}},
+        {"pod": {"spec": {"volumes": ["notebook-token", None]}}},
+        {"pod": {"spec": {"volumes": {"name": "notebook-token"}}}},
+        {"pod": "notebook-token"},
+        [],
+    ],
+)
+def test_an_object_with_other_content_is_no_notebook(spec: object):
+    assert secret_of({"spec": spec}) == ""
+
+
 def encoded(token: str) -> dict[str, dict[str, str]]:
     return {"data": {"token": base64.b64encode(token.encode()).decode()}}
 
