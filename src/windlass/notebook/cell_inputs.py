@@ -11,7 +11,6 @@ from typing import Any
 
 from windlass.client.errors import InvalidRequestError
 from windlass.client.plain_values import PlainValueError, dumps
-from windlass.jobs.secret_values import names_secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +38,6 @@ def read_inputs(source: str, namespace: Mapping[str, Any]) -> CellInputs:
         if name in namespace and not hasattr(builtins, name):
             _add(inputs, name, namespace[name], is_optional=name in assigned)
     return inputs
-
-
-def refuse_secrets(inputs: CellInputs) -> None:
-    """Raises InvalidRequestError for a text that by the name of its variable is a secret."""
-    for name, value in inputs.variables.items():
-        if isinstance(value, str) and names_secret(name):
-            fix = "read it in the cell, from a file or a variable of the pod"
-            message = f"the cell uses {name}, a secret by its name, which everyone who may read the job would see"
-            raise InvalidRequestError(message, fix)
 
 
 def _global_names(table: symtable.SymbolTable) -> Iterator[str]:

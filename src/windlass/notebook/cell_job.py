@@ -16,7 +16,7 @@ from windlass.client.errors import InvalidRequestError
 from windlass.client.function_call import CALL, RESULT_KEY, FunctionCall, encode_call
 from windlass.client.plain_values import PlainValueError
 from windlass.client.shared_client import shared_client
-from windlass.notebook.cell_inputs import CellInputs, read_inputs, refuse_secrets
+from windlass.notebook.cell_inputs import CellInputs, read_inputs
 from windlass.notebook.cell_options import CellOptions
 from windlass.notebook.rank_cell import run_cell
 
@@ -35,8 +35,6 @@ def run_on_ranks(options: CellOptions, source: str, namespace: Mapping[str, Any]
     inputs = read_inputs(source, namespace)
     target = options.target or os.environ.get("WINDLASS_ON", "")
     in_cluster = resolve_context(target, options.namespace) is not None
-    if in_cluster:
-        refuse_secrets(inputs)
     job = shared_client(target, options.namespace).submit(_fields(options, source, inputs, in_cluster=in_cluster))
     try:
         _await_nodes(job)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from windlass.cli.options import takes_job_options
-from windlass.cli.target import NamespaceOption, OnOption
+from windlass.cli.target_options import NamespaceOption, OnOption
 from windlass.client.errors import InvalidRequestError, public_errors
 from windlass.jobs.description.options import RunOptions, read_options
 

@@ -9,14 +9,17 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from backend_host import Behaviour
+from kubernetes_host import JOBS, namespaced
 from operator_account import LEASE
 from operator_place import OperatorPlace, leading
 
 import strays
 import windlass
+from windlass.controlplane.api import Api
 from windlass.controlplane.cluster import ControlPlane
 from windlass.controlplane.real_nodes import RealCluster
 
@@ -51,6 +54,12 @@ def configure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
     return select
+
+
+async def calls_in(api: Api) -> list[dict[str, Any]]:
+    """The Secrets with calls of functions."""
+    found = (await api.get("/api/v1/namespaces/default/secrets"))["items"]
+    return [each for each in found if each["metadata"]["name"].startswith("call-")]
 
 
 @asynccontextmanager
@@ -154,6 +163,11 @@ def test_a_function_is_shipped_to_real_pods_over_a_restart_and_returns(
     async def story() -> None:
         async with leading_operator(plane), windlass.AsyncClient("kubernetes") as client:
             job = await client.submit(shipped_functions.add.bind(1, 2, text="$$5 $(WINDLASS_JOB_ID) "))
+            async with plane.api() as api:
+                made = await api.get(f"{namespaced(JOBS)}/{job.id.split('/')[1]}")
+                assert "$$5" not in json.dumps(made)
+                calls = await calls_in(api)
+                assert [each["metadata"]["ownerReferences"][0]["uid"] for each in calls] == [made["metadata"]["uid"]]
             followed = [line.text async for line in job.logs(follow=True, attempt=0)]
             assert {f"attempt 2 rank {rank} of 2" for rank in (0, 1)} <= set(followed)
             assert await job.result() == {

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from windlass.client.errors import InvalidRequestError
-from windlass.notebook.cell_inputs import CellInputs, read_inputs, refuse_secrets
+from windlass.notebook.cell_inputs import CellInputs, read_inputs
 from windlass.notebook.rank_cell import run_cell
 
 
@@ -20,12 +20,6 @@ def run(source: str, **namespace: object) -> object:
 def test_a_cell_takes_the_variables_that_it_reads():
     namespace = {"base": 1, "scale": [2.5], "other": 3, "print": print}
     assert read_inputs("print(base * scale[0])", namespace) == CellInputs({"base": 1, "scale": [2.5]})
-
-
-def test_a_secret_by_its_name_is_refused():
-    refuse_secrets(CellInputs({"tokens": "a b", "token": 3}))
-    with pytest.raises(InvalidRequestError, match="the cell uses api_key, a secret by its name"):
-        refuse_secrets(CellInputs({"api_key": "K1"}))
 
 
 def test_functions_and_classes_of_a_cell_read_variables_too():

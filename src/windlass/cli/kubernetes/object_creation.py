@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
-from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, Resource
+from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, SECRETS, Resource
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.api_user import api_user, with_user
 from windlass.cli.kubernetes.job_names import resource_of
@@ -21,7 +21,9 @@ _STRICT = "strict decoding error: "
 
 
 def create_objects(session: ApiSession, manifests: Sequence[Manifest], *, strict: bool = False) -> list[JobObject]:
-    """Creates ConfigMaps of code, then jobs, which own them; deletes all jobs again if one fails. Raises ApiError.
+    """Creates ConfigMaps of code, jobs, and Secrets of calls, all owned by the jobs. Raises ApiError.
+
+    If one fails, all jobs are deleted again, and with them what they own.
 
     `strict`: refuse a job with a field that its definition in this cluster does not have.
     """
@@ -29,18 +31,37 @@ def create_objects(session: ApiSession, manifests: Sequence[Manifest], *, strict
 
 
 async def _create_all(session: ApiSession, manifests: Sequence[Manifest], *, strict: bool) -> list[JobObject]:
+    # 1. Create the code, which pods of the jobs mount.
     code = [each for each in manifests if each["kind"] == CONFIG_MAPS.kind]
+    secrets = [each for each in manifests if each["kind"] == SECRETS.kind]
     user = await api_user(session.connection)
-    jobs = [with_user(each, user) for each in manifests if each["kind"] != CONFIG_MAPS.kind]
+    jobs = [with_user(each, user) for each in manifests if each["kind"] not in (CONFIG_MAPS.kind, SECRETS.kind)]
     await asyncio.gather(*(_ensure_code(session, each) for each in code))
+    # 2. Create the jobs, and the Secrets with their owners in them: no Secret is left behind.
     outcomes = await asyncio.gather(*(_create(session, each, strict=strict) for each in jobs), return_exceptions=True)
     made = [each for each in outcomes if isinstance(each, JobObject)]
-    for error in outcomes:
+    wanted = secrets if len(made) == len(jobs) else []
+    shipped = await asyncio.gather(*(_create_secret(session, each, made) for each in wanted), return_exceptions=True)
+    # 3. Delete all jobs if one object was refused.
+    for error in (*outcomes, *shipped):
         if isinstance(error, BaseException):
             await asyncio.gather(*(_delete(session, each) for each in made))
             raise error
+    # 4. Make the jobs owners of the code.
     await asyncio.gather(*(_set_owners(session, each, made) for each in code))
     return made
+
+
+async def _create_secret(session: ApiSession, secret: Manifest, jobs: Iterable[JobObject]) -> None:
+    """Creates the Secret of a call, for which the pods of its jobs wait."""
+    metadata = {**secret["metadata"], "ownerReferences": [_owner(job) for job in jobs]}
+    try:
+        await session.connection.create(SECRETS, {**secret, "metadata": metadata})
+    except Refusal as error:
+        if not (error.is_exists and error.unsure):
+            fix = "the arguments of a function need the right to create Secrets in the namespace"
+            message = f"Secret {metadata['name']} cannot be created: {error}"
+            raise ApiError(ErrorCode.BAD_REQUEST, message, fix) from None
 
 
 async def _create(session: ApiSession, manifest: Manifest, *, strict: bool) -> JobObject:

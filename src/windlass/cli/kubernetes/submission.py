@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -32,6 +33,7 @@ from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.jobs.kubernetes.manifests.known_fields.messages import warnings_of_job_file
 from windlass.jobs.kubernetes.manifests.manifest_file import holds_manifests, objects_of
 from windlass.jobs.kubernetes.other_schedulers.cron_job import cron_job_objects
+from windlass.jobs.kubernetes.pods.call_secret import CALL_PREFIX, call_of, call_secret, with_call_secret
 from windlass.jobs.kubernetes.pods.code_archive import CodeArchive, config_map, image_of, with_code
 from windlass.jobs.syntax.text import STDIN, Text, read_text
 from windlass.jobs.syntax.yaml_tree import compose, plain
@@ -115,17 +117,31 @@ def objects_of_schedules(jobs: Sequence[Submission], code: CodeArchive | None, n
 
 
 def objects_of_jobs(jobs: Sequence[Submission], code: CodeArchive | None, finder: JobFinder) -> SubmitObjects:
-    """Returns the objects of short-form jobs with images, and of their code.
+    """Returns the objects of short-form jobs with images, of their code, and of the calls that they carry out.
 
     Raises InputError, UsageError, ApiError.
     """
     refuse_schedules(jobs, "this")
-    made = build_training_jobs(jobs, finder.namespace, name_suffix, lambda name: [f.name for f in finder.get(name)])
+    private, calls = _with_private_calls(jobs, finder.namespace)
+    made = build_training_jobs(private, finder.namespace, name_suffix, lambda name: [f.name for f in finder.get(name)])
     if code is None:
-        return SubmitObjects(made.manifests, made.warnings, [])
+        return SubmitObjects([*made.manifests, *calls], made.warnings, [])
     files = pluralize(len(code.sizes), "file")
     note = f"shipping the code: {files}, {format_bytes(len(code.archive))} packed ({code.name})"
-    return SubmitObjects([config_map(code, finder.namespace), *made.manifests], made.warnings, [note])
+    return SubmitObjects([config_map(code, finder.namespace), *made.manifests, *calls], made.warnings, [note])
+
+
+def _with_private_calls(jobs: Sequence[Submission], namespace: str) -> tuple[list[Submission], list[Manifest]]:
+    """Returns jobs whose pods read their calls from Secrets, and the Secrets, with random names."""
+    private, made = [], []
+    for each in jobs:
+        if call := call_of(each.job):
+            name = f"{CALL_PREFIX}{secrets.token_hex(8)}"
+            made.append(call_secret(name, namespace, call))
+            private.append(replace(each, job=with_call_secret(each.job, name)))
+        else:
+            private.append(each)
+    return private, made
 
 
 def lint_warnings(text: Text) -> list[str]:

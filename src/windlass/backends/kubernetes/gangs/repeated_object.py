@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.backends.kubernetes.client.object_reference import OWN_KIND
+from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, SECRETS, Resource
 from windlass.backends.kubernetes.gangs.stored_state import ANNOTATION
 from windlass.jobs.kubernetes.job_patches import STOPPED, has_run_policy
 from windlass.jobs.kubernetes.labels import ARRAY, ARRAY_INDEX, ARRAY_LIMIT, CANCEL, JOB_NAME_ANNOTATION, RERUN_OF, USER
 from windlass.jobs.kubernetes.manifest_reader import ManifestField
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
+from windlass.jobs.kubernetes.pods.call_secret import CALL_PREFIX
 from windlass.jobs.kubernetes.pods.code_archive import CODE_PREFIX
 
 Manifest = dict[str, Any]
@@ -66,11 +68,18 @@ def repeated_object(manifest: Manifest, job_name: str, job_id: str, user: str, n
     return {**kept, "metadata": {**named, "labels": labels}, "spec": _resumed(spec, kind)}
 
 
-def shipped_code(parsed: ParsedJob) -> set[str]:
-    """Names of the ConfigMaps with the code that `windlass submit` has shipped with a job."""
-    specs = (ManifestField(each.template, (each.type,))["spec"] for each in parsed.replicas)
-    names = (volume["configMap"]["name"].text() for spec in specs for volume in spec["volumes"].items())
-    return {name for name in names if name.startswith(CODE_PREFIX)}
+def shipped_objects(parsed: ParsedJob) -> set[tuple[Resource, str]]:
+    """ConfigMaps with the code and Secrets with the call that a submission has shipped with a job, by name."""
+    specs = [ManifestField(each.template, (each.type,))["spec"] for each in parsed.replicas]
+    maps = {volume["configMap"]["name"].text() for spec in specs for volume in spec["volumes"].items()}
+    variables = (
+        variable for spec in specs for container in spec["containers"].items() for variable in container["env"].items()
+    )
+    calls = {variable["valueFrom"]["secretKeyRef"]["name"].text() for variable in variables}
+    return {
+        *((CONFIG_MAPS, name) for name in maps if name.startswith(CODE_PREFIX)),
+        *((SECRETS, name) for name in calls if name.startswith(CALL_PREFIX)),
+    }
 
 
 def owned_by(manifest: Manifest) -> Manifest:

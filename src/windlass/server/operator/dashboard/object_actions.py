@@ -14,11 +14,11 @@ from windlass.backends.kubernetes.client.access import Access, Identity
 from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.object_reference import OWN_KIND, ObjectReference, reference_to
-from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, Resource
+from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.client.reviews import AccessRight, User, review_self
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.name_suffix import name_suffix
-from windlass.backends.kubernetes.gangs.repeated_object import owned_by, repeated_object, shipped_code
+from windlass.backends.kubernetes.gangs.repeated_object import owned_by, repeated_object, shipped_objects
 from windlass.backends.port import BackendError
 from windlass.jobs.kubernetes.job_patches import action_patch, priority_patch
 from windlass.server.errors import ApiError, ErrorCode
@@ -30,7 +30,7 @@ _ARRIVAL_S = 2.0
 """Longest time for which the answer to a rerun waits until the operator has seen the new object."""
 _POLL_INTERVAL_S = 0.02
 _RERUN_S, _CODE_S = 45.0, 5.0
-"""Seconds for a second run, and for the change of each ConfigMap with its code."""
+"""Seconds for a second run, and for the change of each object with its code or call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class ObjectActions:
             manifest = await connection.get(job.resource, job.namespace, job.name)
             again = repeated_object(manifest, gang.job.name, gang.id, session.user.name, name_suffix())
             created = await create_once(connection, job.resource, again)
-            await keep_code(connection, gang, owned_by(created))
+            await keep_shipped(connection, gang, owned_by(created))
         return reference_to(job.resource, created)
 
     def _find(self, job_id: str) -> Gang:
@@ -148,16 +148,16 @@ async def create_once(connection: Connection, resource: Resource, manifest: dict
         return await connection.get(resource, about["namespace"], about["name"])
 
 
-async def keep_code(connection: Connection, gang: Gang, patch: dict[str, Any]) -> None:
-    """Adds an owner to the shipped code of a job, which is deleted with its last owner.
+async def keep_shipped(connection: Connection, gang: Gang, patch: dict[str, Any]) -> None:
+    """Adds an owner to the shipped code and call of a job, which are deleted with their last owner.
 
-    A user who may not change ConfigMaps has a second run whose code ends with the object of the first. So has one
-    whose changes are not answered: an error would tell the user that there is no second run.
+    A user who may not change ConfigMaps or Secrets has a second run whose code ends with the object of the first. So
+    has one whose changes are not answered: an error would tell the user that there is no second run.
     """
-    for name in shipped_code(gang.parsed):
+    for resource, name in shipped_objects(gang.parsed):
         with contextlib.suppress(BackendError):
             namespace = gang.reference.namespace
-            await connection.patch(CONFIG_MAPS, namespace, name, patch, kind="strategic", within=_CODE_S)
+            await connection.patch(resource, namespace, name, patch, kind="strategic", within=_CODE_S)
 
 
 async def _access_of(access: Access, token: str) -> Access:

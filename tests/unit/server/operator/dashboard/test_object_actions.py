@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
-from windlass.backends.kubernetes.client.resources import CONFIG_MAPS
+from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, SECRETS
 from windlass.backends.port import BackendError
 from windlass.server.operator.dashboard import object_actions
-from windlass.server.operator.dashboard.object_actions import create_once, keep_code
+from windlass.server.operator.dashboard.object_actions import create_once, keep_shipped
 
 MANIFEST = {"metadata": {"namespace": "team-a", "name": "digits-x7k2p"}}
 
@@ -56,8 +56,10 @@ def test_other_errors_of_a_creation_are_told(error: BackendError) -> None:
 def test_a_second_run_whose_code_cannot_be_kept_is_no_error(
     error: BackendError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(object_actions, "shipped_code", lambda _parsed: ["code-1", "code-2"])
+    monkeypatch.setattr(
+        object_actions, "shipped_objects", lambda _parsed: [(CONFIG_MAPS, "code-1"), (SECRETS, "call-2")]
+    )
     api: Any = FailingApi(error)
     gang: Any = SimpleNamespace(parsed=None, reference=SimpleNamespace(namespace="team-a"))
-    asyncio.run(keep_code(api, gang, {}))
-    assert api.changed == ["code-1", "code-2"]
+    asyncio.run(keep_shipped(api, gang, {}))
+    assert api.changed == ["code-1", "call-2"]
