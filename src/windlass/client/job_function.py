@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from windlass.client.function_call import CALL
 
@@ -59,10 +59,25 @@ class BoundCall(Generic[R]):
     kwargs: dict[str, Any]
 
 
+@overload
+def job(function: Callable[P, R], /) -> JobFunction[P, R]: ...
+
+
+@overload
 def job(
     *, target: str | None = None, namespace: str = "", **fields: Unpack[JobFields]
-) -> Callable[[Callable[P, R]], JobFunction[P, R]]:
-    """Returns a decorator that makes each call of a function a job with these fields: `@windlass.job(nodes=2, gpus=4)`.
+) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
+
+
+def job(
+    function: Callable[P, R] | None = None,
+    /,
+    *,
+    target: str | None = None,
+    namespace: str = "",
+    **fields: Unpack[JobFields],
+) -> JobFunction[P, R] | Callable[[Callable[P, R]], JobFunction[P, R]]:
+    """Makes each call of a function a job with these fields: `@windlass.job(nodes=2, gpus=4)`, or `@windlass.job`.
 
     `target` and `namespace`: as of `Client`.
     """
@@ -70,4 +85,4 @@ def job(
     def decorate(function: Callable[P, R]) -> JobFunction[P, R]:
         return JobFunction(function, target, namespace, dict(fields))
 
-    return decorate
+    return decorate if function is None else decorate(function)

@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any
 
 import pytest
-from controlplane.cluster import ControlPlane
 
 from windlass.backends.kubernetes import watches
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.kueue.workload_object import FLAVORS, WORKLOADS
 from windlass.backends.kubernetes.served_kinds import KindRemoval
+from windlass.controlplane.cluster import ControlPlane
 
 from .conftest import DEFINITIONS, is_established
 from .rig import Rig, rig

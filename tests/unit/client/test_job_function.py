@@ -18,6 +18,15 @@ def test_a_decorated_function_keeps_its_name_and_runs_here_on_request():
     assert train_model.function(2, lr=0.5) == 1.0
 
 
+def test_the_decorator_needs_no_parentheses():
+    @windlass.job
+    def measure(size: int) -> int:
+        return size
+
+    assert measure.fields == {}
+    assert measure.function(4) == 4
+
+
 def test_in_a_rank_a_call_runs_the_function(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(CALL, "{}")
     assert train_model(2, lr=0.5) == 1.0

@@ -13,7 +13,8 @@ import typer
 
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.target import NoColorOption, StateOption, state_folder, uses_color
+from windlass.cli.target import state_folder, uses_color
+from windlass.cli.target_options import NoColorOption, StateOption
 from windlass.cli.terminal.formatting import format_time, pluralize
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, show
 from windlass.cli.terminal.progress import ProgressBar

@@ -11,7 +11,8 @@ import typer
 
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.options import requested_cluster
-from windlass.cli.target import StateOption, state_folder
+from windlass.cli.target import state_folder
+from windlass.cli.target_options import StateOption
 from windlass.cli.terminal.formatting import pluralize
 from windlass.server.discovery import find_daemon
 from windlass.server.errors import ApiError, ErrorCode

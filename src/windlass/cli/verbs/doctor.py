@@ -20,8 +20,9 @@ from typer.core import TyperGroup
 from windlass.cli.completion import complete_job_names
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.target import NamespaceOption as JobNamespaceOption
-from windlass.cli.target import OnOption, StateOption, record_source, state_folder, warn_if_offline
+from windlass.cli.target import record_source, state_folder, warn_if_offline
+from windlass.cli.target_options import NamespaceOption as JobNamespaceOption
+from windlass.cli.target_options import OnOption, StateOption
 from windlass.cli.terminal.progress import ProgressBar
 from windlass.cli.terminal.report_format import ReportFormat, ReportFormatOption, print_report
 from windlass.cli.verb_group import verb_group

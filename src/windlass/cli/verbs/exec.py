@@ -12,7 +12,8 @@ import typer
 from windlass.cli.completion import complete_job_names
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.target import NamespaceOption, OnOption, StateOption, resolve_context, state_folder
+from windlass.cli.target import resolve_context, state_folder
+from windlass.cli.target_options import NamespaceOption, OnOption, StateOption
 from windlass.cli.terminal.formatting import state_name
 from windlass.server.discovery import open_state
 from windlass.server.errors import ApiError, ErrorCode

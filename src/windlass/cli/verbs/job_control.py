@@ -11,7 +11,8 @@ import typer
 from windlass.cli.completion import complete_job_names
 from windlass.cli.current_user import current_user
 from windlass.cli.exit_codes import OF_ERROR, ExitCode
-from windlass.cli.target import JobController, NamespaceOption, OnOption, StateOption, job_controller
+from windlass.cli.target import JobController, job_controller
+from windlass.cli.target_options import NamespaceOption, OnOption, StateOption
 from windlass.server.errors import error_from_json
 
 _OF_SCHEDULES = {"cancel": "deleted", "suspend": "suspended", "resume": "resumed"}

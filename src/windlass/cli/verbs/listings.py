@@ -12,16 +12,8 @@ from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.option_values import parse_duration_option
 from windlass.cli.schedules import SCHEDULES
-from windlass.cli.target import (
-    NamespaceOption,
-    NoColorOption,
-    OnOption,
-    StateOption,
-    controller_client,
-    job_source,
-    uses_color,
-    warn_if_offline,
-)
+from windlass.cli.target import controller_client, job_source, uses_color, warn_if_offline
+from windlass.cli.target_options import NamespaceOption, NoColorOption, OnOption, StateOption
 from windlass.cli.terminal.formatting import (
     format_duration,
     format_resources,

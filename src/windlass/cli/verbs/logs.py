@@ -21,15 +21,8 @@ from windlass.cli.job_end import JobEndWatch
 from windlass.cli.log_tail import LogTail
 from windlass.cli.option_values import parse_duration_option
 from windlass.cli.rank_placement import check_ranks, count_ranks, nodes_of_ranks
-from windlass.cli.target import (
-    NamespaceOption,
-    NoColorOption,
-    OnOption,
-    StateOption,
-    is_slurm,
-    resolve_context,
-    state_folder,
-)
+from windlass.cli.target import is_slurm, resolve_context, state_folder
+from windlass.cli.target_options import NamespaceOption, NoColorOption, OnOption, StateOption
 from windlass.cli.terminal.screen import Screen
 from windlass.core.model.status import TERMINAL
 from windlass.jobs.syntax.array_indexes import parse_array

@@ -22,7 +22,8 @@ from windlass.cli.completion import complete_job_names, complete_measured_nodes
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.option_values import parse_duration_option
-from windlass.cli.target import NoColorOption, OnOption, StateOption, resolve_context, state_folder, uses_color
+from windlass.cli.target import resolve_context, state_folder, uses_color
+from windlass.cli.target_options import NoColorOption, OnOption, StateOption
 from windlass.cli.terminal.charts import chart_lines, sparkline
 from windlass.cli.terminal.output import Column, Format, Listing, as_json, show
 from windlass.core.model.resources import format_bytes

@@ -19,15 +19,8 @@ from windlass.cli.network_sweep import SweepRequest, SweepRun, job_options, swee
 from windlass.cli.option_values import parse_duration_option
 from windlass.cli.options import ClusterOption, refuse_local_cluster_options, requested_cluster
 from windlass.cli.queue_limit import QueueLimit
-from windlass.cli.target import (
-    NamespaceOption,
-    NoColorOption,
-    OnOption,
-    StateOption,
-    resolve_context,
-    state_folder,
-    uses_color,
-)
+from windlass.cli.target import resolve_context, state_folder, uses_color
+from windlass.cli.target_options import NamespaceOption, NoColorOption, OnOption, StateOption
 from windlass.cli.terminal.formatting import format_time, shorten
 from windlass.cli.terminal.output import Column, Format, Listing, as_json, show
 from windlass.cli.terminal.screen import Screen

@@ -13,7 +13,8 @@ from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.option_values import parse_duration_option
 from windlass.cli.options import takes_job_options
-from windlass.cli.target import NamespaceOption, NoColorOption, OnOption, StateOption, resolve_context, state_folder
+from windlass.cli.target import resolve_context, state_folder
+from windlass.cli.target_options import NamespaceOption, NoColorOption, OnOption, StateOption
 from windlass.cli.terminal.screen import Screen
 from windlass.jobs.description.options import RunOptions
 

@@ -14,7 +14,8 @@ import typer
 import windlass
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.target import NoColorOption, uses_color
+from windlass.cli.target import uses_color
+from windlass.cli.target_options import NoColorOption
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, show
 from windlass.cli.verb_group import verb_group
 from windlass.cli.verbs.operator_run import (

@@ -11,7 +11,8 @@ from windlass.cli.completion import complete_reservation_names
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.option_values import parse_duration_option, parse_time_option
-from windlass.cli.target import NamespaceOption, NoColorOption, OnOption, StateOption, controller_client, uses_color
+from windlass.cli.target import controller_client, uses_color
+from windlass.cli.target_options import NamespaceOption, NoColorOption, OnOption, StateOption
 from windlass.cli.terminal.formatting import format_time as clock
 from windlass.cli.terminal.formatting import pluralize, shorten
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, print_structured, watch_rows

@@ -36,15 +36,8 @@ from windlass.cli.options import (
     requested_cluster,
     takes_job_options,
 )
-from windlass.cli.target import (
-    NamespaceOption,
-    NoColorOption,
-    OnOption,
-    StateOption,
-    is_slurm,
-    resolve_context,
-    state_folder,
-)
+from windlass.cli.target import is_slurm, resolve_context, state_folder
+from windlass.cli.target_options import NamespaceOption, NoColorOption, OnOption, StateOption
 from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.screen import Screen
 from windlass.jobs.description.options import RunOptions

@@ -40,7 +40,8 @@ from windlass.cli.speedup.sizes import (
     threads_for,
 )
 from windlass.cli.speedup.throughput import MeasuredRun, compare_runs, pace_of
-from windlass.cli.target import NoColorOption, StateOption, state_folder, uses_color
+from windlass.cli.target import state_folder, uses_color
+from windlass.cli.target_options import NoColorOption, StateOption
 from windlass.cli.terminal.formatting import pluralize
 from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.output import Format, FormatOption, show

@@ -14,7 +14,8 @@ from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.slurm.partitions import partition_names, read_partitions
-from windlass.cli.target import LOCAL, OnOption, StateOption, controller_client, record_source, resolve_context
+from windlass.cli.target import LOCAL, controller_client, record_source, resolve_context
+from windlass.cli.target_options import OnOption, StateOption
 from windlass.cli.verbs.slurm_listings import MAX_JOBS, LongNamespace, is_named
 from windlass.server.errors import ApiError, ErrorCode, error_from_json
 

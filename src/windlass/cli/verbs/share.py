@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.target import NamespaceOption, NoColorOption, OnOption, StateOption, controller_client, uses_color
+from windlass.cli.target import controller_client, uses_color
+from windlass.cli.target_options import NamespaceOption, NoColorOption, OnOption, StateOption
 from windlass.cli.terminal.formatting import format_resources
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, WatchOption, show, watch_value
 from windlass.core.model.resources import format_readable

@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from windlass.cli.target import NoColorOption
+from windlass.cli.target_options import NoColorOption
 from windlass.cli.terminal.output import Format, FormatOption
 
 _DEFAULT_POLICIES = "fifo,easy,windlass"

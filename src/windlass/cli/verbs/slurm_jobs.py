@@ -15,15 +15,8 @@ from windlass.cli.current_user import current_user
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_submission import current_folder, for_this_machine, submission_context
-from windlass.cli.target import (
-    ControllerClient,
-    OnOption,
-    StateOption,
-    controller_client,
-    own_name,
-    resolve_context,
-    state_folder,
-)
+from windlass.cli.target import ControllerClient, controller_client, own_name, resolve_context, state_folder
+from windlass.cli.target_options import OnOption, StateOption
 from windlass.cli.unparsed_command import UnparsedCommand
 from windlass.cli.verbs.slurm_listings import (
     MAX_JOBS,

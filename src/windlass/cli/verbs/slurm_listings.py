@@ -19,15 +19,8 @@ from windlass.cli.slurm.format_text import format_rows, parse_format
 from windlass.cli.slurm.partitions import partition_names, read_partitions
 from windlass.cli.slurm.queue_layout import read_layout
 from windlass.cli.slurm.time_words import parse_time
-from windlass.cli.target import (
-    OnOption,
-    RecordSource,
-    StateOption,
-    controller_client,
-    own_name,
-    record_source,
-    warn_if_offline,
-)
+from windlass.cli.target import RecordSource, controller_client, own_name, record_source, warn_if_offline
+from windlass.cli.target_options import OnOption, StateOption
 from windlass.server.errors import ApiError, ErrorCode
 
 MAX_JOBS = 1_000_000

@@ -12,7 +12,8 @@ import typer
 
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.target import NamespaceOption, NoColorOption, OnOption, StateOption, controller_client, uses_color
+from windlass.cli.target import controller_client, uses_color
+from windlass.cli.target_options import NamespaceOption, NoColorOption, OnOption, StateOption
 from windlass.cli.terminal.formatting import format_start, format_time, pluralize, shorten
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, as_yaml, show
 

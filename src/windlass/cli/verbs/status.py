@@ -12,18 +12,8 @@ from windlass.cli.completion import complete_job_names
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_messages import verdict_line, wait_verdict_lines
 from windlass.cli.schedules import schedule_lines
-from windlass.cli.target import (
-    SLURM,
-    ControllerClient,
-    JobSource,
-    NamespaceOption,
-    NoColorOption,
-    OnOption,
-    StateOption,
-    job_source,
-    uses_color,
-    warn_if_offline,
-)
+from windlass.cli.target import SLURM, ControllerClient, JobSource, job_source, uses_color, warn_if_offline
+from windlass.cli.target_options import NamespaceOption, NoColorOption, OnOption, StateOption
 from windlass.cli.terminal.formatting import (
     format_duration,
     format_resources,

@@ -27,15 +27,8 @@ from windlass.cli.options import (
     refuse_validate,
     takes_job_options,
 )
-from windlass.cli.target import (
-    NamespaceOption,
-    OnOption,
-    StateOption,
-    controller_client,
-    is_slurm,
-    resolve_context,
-    state_folder,
-)
+from windlass.cli.target import controller_client, is_slurm, resolve_context, state_folder
+from windlass.cli.target_options import NamespaceOption, OnOption, StateOption
 from windlass.cli.terminal.output import Format, FormatOption, as_json, as_json_line, as_yaml
 from windlass.jobs.description.options import RunOptions
 from windlass.server.discovery import find_daemon

@@ -12,16 +12,8 @@ import typer
 from windlass.cli.completion import complete_job_names
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.target import (
-    NamespaceOption,
-    NoColorOption,
-    OnOption,
-    RecordSource,
-    StateOption,
-    record_source,
-    uses_color,
-    warn_if_offline,
-)
+from windlass.cli.target import RecordSource, record_source, uses_color, warn_if_offline
+from windlass.cli.target_options import NamespaceOption, NoColorOption, OnOption, StateOption
 from windlass.cli.terminal.formatting import format_duration, shorten, state_name
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, watch_rows
 from windlass.cli.training_progress import format_loss, format_pace, format_rate, format_steps

@@ -12,7 +12,8 @@ import typer
 from windlass.cli.config_file import configured
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.target import OnOption, StateOption, resolve_context, state_folder
+from windlass.cli.target import resolve_context, state_folder
+from windlass.cli.target_options import OnOption, StateOption
 from windlass.server.dashboard.listener import DEFAULT_PORT
 
 

@@ -14,17 +14,8 @@ from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_messages import wait_verdict_lines
 from windlass.cli.schedules import schedule_lines
-from windlass.cli.target import (
-    JobSource,
-    NamespaceOption,
-    NoColorOption,
-    OnOption,
-    StateOption,
-    job_controller,
-    job_source,
-    uses_color,
-    warn_if_offline,
-)
+from windlass.cli.target import JobSource, job_controller, job_source, uses_color, warn_if_offline
+from windlass.cli.target_options import NamespaceOption, NoColorOption, OnOption, StateOption
 from windlass.cli.terminal.formatting import (
     format_duration,
     format_start,
