@@ -53,10 +53,10 @@ def test_an_array_returns_the_exit_code_of_its_first_failure(state: Path):
         "--",
         "sh",
         "-c",
-        "echo member $JOB_COMPLETION_INDEX; exit $JOB_COMPLETION_INDEX",
+        "echo member $JOB_COMPLETION_INDEX; test $JOB_COMPLETION_INDEX = 2 || sleep 1; exit $JOB_COMPLETION_INDEX",
     )
 
-    assert ran.returncode == 1
+    assert ran.returncode == 1  # member 2 ends first
     assert {f"member {index}" for index in range(3)} == {line.split("] ")[1] for line in ran.stdout.splitlines()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -168,6 +168,21 @@ class _JobOutput:
         for line in lines:
             self._screen.rank(line, self._nodes.get(job_id, {}), label)
         return bool(lines)
+
+
+def _in_order_of_submission(jobs: Iterable[Json], submitted: Sequence[str]) -> list[Json]:
+    """Returns jobs in the order of their submission, and members of an array in the order of their indexes.
+
+    `submitted`: ids of jobs and of arrays. In a cluster an id begins with the namespace, the array of a line does not.
+    """
+    positions = {name: position for position, name in enumerate(submitted)}
+
+    def place(job: Json) -> tuple[int, int]:
+        namespace, slash, _ = job["id"].rpartition("/")
+        name = f"{namespace}{slash}{job['array']}" if job["array"] else job["id"]
+        return positions.get(name, len(positions)), job["index"] or 0
+
+    return sorted(jobs, key=place)
 
 
 class JobFollower:
@@ -339,11 +354,12 @@ class JobFollower:
     def _finish(self, interrupts: Interrupts) -> int:
         self._output.print_new()
         ended = with_verdicts(self._ended, self.connection.job, lambda: interrupts.count > self._handled_interrupts)
-        for job_id, job in sorted(ended.items(), key=lambda item: item[1]["number"]):
-            self._output.finish(job_id)
-            for text in job_messages.end_lines(job, self._target.log_location(job_id), self._target.option):
+        in_order = _in_order_of_submission(ended.values(), self._names.split(","))
+        for job in in_order:
+            self._output.finish(job["id"])
+            for text in job_messages.end_lines(job, self._target.log_location(job["id"]), self._target.option):
                 self._screen.say(text)
-        return job_messages.exit_code_of(self._ended.values())
+        return job_messages.exit_code_of(in_order)
 
     # --- interrupts and lost controllers -------------------------------------------------------------
 

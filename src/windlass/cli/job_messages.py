@@ -85,7 +85,7 @@ def _outcome(job: Json) -> str:
 
 
 def exit_code_of(jobs: Iterable[Json]) -> int:
-    """Returns the exit code of the first job that did not succeed, else 0."""
+    """Returns the exit code of the first of these jobs that did not succeed, else 0."""
     return next((code for code in map(_exit_code, jobs) if code), ExitCode.OK)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,6 +39,7 @@ class Connection:
         self.looks = list(looks)
         self.messages: list[tuple] = []
         self.after = 0
+        self.ids = ["digits-1"]
         self._story = story
 
     def submit(self, handed, **facts):
@@ -46,7 +48,7 @@ class Connection:
         if self.looks and self.looks[0] == "lost":
             self.looks.pop(0)
             raise GONE
-        return ["digits-1"]
+        return self.ids
 
     def follow(self, names, after=0):
         self.messages.append(("follow", names, after))
@@ -223,6 +225,24 @@ def test_the_exit_code_of_a_run_is_that_of_the_first_failed_job(made):
     assert job_messages.exit_code_of([made.line(made.failed(code=None, reason="NodeLost"))]) == 1
     assert job_messages.exit_code_of([made.line(made.failed(reason="Misconfigured"))]) == 3
     assert job_messages.exit_code_of([made.line(made.failed(reason="Cancelled"))]) == 130
+
+
+@pytest.mark.parametrize("namespace", ["", "team/"], ids=["machine", "cluster"])
+def test_the_first_failure_is_that_of_the_job_that_was_submitted_first(attend, made, namespace):
+    """Whichever ends first: `digits` is an array of twelve, and the job after it has a lower number."""
+    of_array = {"array": "digits"}
+    ends = [
+        made.line(made.failed(1, code=3), id=f"{namespace}later"),
+        made.line(made.failed(2, code=11), id=f"{namespace}digits_11", index=11, **of_array),
+        made.line(made.failed(3, code=9), id=f"{namespace}digits_9", index=9, **of_array),
+        made.line(made.succeeded(4), id=f"{namespace}digits_0", index=0, **of_array),
+    ]
+    connection = Connection([*({"type": "end", "job": job} for job in ends), {"type": "all ended"}], story={})
+    connection.ids = [f"{namespace}digits", f"{namespace}later"]
+    code, output = attend(connection)
+    assert code == 9
+    printed = re.findall(r"^job (\S+) (?:failed|succeeded)", output, re.MULTILINE)
+    assert printed == [f"{namespace}{job_id}" for job_id in ("digits_0", "digits_9", "digits_11", "later")]
 
 
 def test_the_end_of_a_job_that_never_ran(made):

@@ -69,6 +69,7 @@ def run(
 
     Uses the daemon if one runs, but needs none. Ctrl-C detaches from a job of the daemon; without a daemon it cancels
     the job. On Kubernetes the job becomes a TrainingJob, and the current folder is sent along unless an image is named.
+    Of an array the exit code is that of the failed member with the lowest index.
     Options go before --, the command after it: windlass run -N 2 -G 2 -- python train.py --lr 0.1
     """
     if is_slurm(on, namespace):
