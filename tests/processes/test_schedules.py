@@ -30,6 +30,23 @@ def test_a_schedule_is_made_shown_started_suspended_and_deleted(state: Path):
         assert facts(state, "queue", "--schedules") == []
 
 
+def test_the_name_of_a_schedule_means_its_living_or_latest_run(state: Path):
+    with daemon(state, *SMALL):
+        ok(state, "submit", "--name", "nightly", "--cron", "0 3 * * *", "--", "sh", "-c", "echo I am $WINDLASS_JOB_ID")
+        none = windlass(state, "logs", "nightly")
+        assert none.returncode == 4
+        assert (
+            "no run of the schedule nightly is recorded\nstart one with: windlass submit --from nightly" in none.stderr
+        )
+        for run in ("nightly-1", "nightly-2"):
+            assert ok(state, "submit", "--from", "nightly") == f"{run}\n"
+            until(state, "it['phase'] == 'Succeeded'", "status", run)
+        assert ok(state, "logs", "--bare", "nightly") == "I am nightly-2\n"
+        assert ok(state, "logs", "-f", "--bare", "nightly") == "I am nightly-2\n"
+        assert [each["rank"] for each in facts(state, "top", "nightly")] == [0]
+    assert ok(state, "logs", "--bare", "nightly") == "I am nightly-2\n", "the records are read without a daemon"
+
+
 def test_mistakes_get_one_clear_error(state: Path):
     wrong = windlass(state, "submit", "--cron", "0 3 * *", "--", "true")
     assert wrong.returncode == 2

@@ -12,6 +12,7 @@ from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.failure_report import ShowProgress, diagnose_with_progress, print_diagnosis
 from windlass.cli.job_activity import activity_sections, headline
+from windlass.cli.named_job import read_job
 from windlass.cli.target import record_source, resolve_context, state_folder, warn_if_offline
 from windlass.cli.terminal.report_format import ReportFormat
 from windlass.diagnose.diagnosis import Diagnosis
@@ -103,7 +104,7 @@ def _collect(job: JobSelection, details: Json, show: ShowProgress) -> EvidenceRe
 def _details(job: JobSelection) -> Json:
     try:
         source = record_source(job.on, job.namespace, job.state)
-        details = source.job(job.name)
+        details = read_job(source, job.name)
     except ApiError as error:
         if job.on or error.code not in (ErrorCode.NO_SUCH_JOB, ErrorCode.NO_DAEMON):
             raise

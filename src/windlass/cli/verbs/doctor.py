@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 from windlass.cli.completion import complete_job_names
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.named_job import read_job
 from windlass.cli.target import record_source, state_folder, warn_if_offline
 from windlass.cli.target_options import NamespaceOption as JobNamespaceOption
 from windlass.cli.target_options import OnOption, StateOption
@@ -171,7 +172,7 @@ def slow(
 
     source = record_source(on, namespace, state)
     warn_if_offline(source)
-    details = source.job(job)
+    details = read_job(source, job)
     if "members" in details:
         raise UsageError(f"{job} is an array\nname one of its jobs: {details['members'][0]['id']}")
     ranks = (details.get("progress") or {"ranks": []})["ranks"]

@@ -12,6 +12,7 @@ import typer
 from windlass.cli.completion import complete_job_names
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.named_job import read_job
 from windlass.cli.target import resolve_context, state_folder
 from windlass.cli.target_options import NamespaceOption, OnOption, StateOption
 from windlass.cli.terminal.formatting import state_name
@@ -44,7 +45,7 @@ def exec(
         cluster = ClusterClient.at(context, namespace)
         return execute_in_pod(cluster.session, cluster.running_pod(job, rank), words or ["sh"])
     records = open_state(state_folder(state))
-    details = records.job(job)
+    details = read_job(records, job)
     records.close()
     forked = _forked_rank(details, rank)
     pid = _pid(details, job, rank) if forked is None else int(forked["pid"])

@@ -19,6 +19,7 @@ from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_end import JobEndWatch
 from windlass.cli.log_tail import LogTail
+from windlass.cli.named_job import read_job
 from windlass.cli.option_values import parse_duration_option
 from windlass.cli.rank_placement import check_ranks, count_ranks, nodes_of_ranks
 from windlass.cli.target import is_slurm, resolve_context, state_folder
@@ -81,7 +82,7 @@ def logs(
     selection = _Selection(folder, rank, attempt, since, stdout=stdout, stderr=stderr, follow=follow)
     matches = _filter(grep)
     records = open_state(folder)
-    details = records.job(job)
+    details = read_job(records, job)
     jobs = details.get("members") or [details]
     if selection.ranks is not None:
         check_ranks(job, selection.ranks, count_ranks(records.job(jobs[0]["id"])))

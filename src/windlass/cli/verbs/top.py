@@ -12,6 +12,7 @@ import typer
 from windlass.cli.completion import complete_job_names
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.named_job import read_job
 from windlass.cli.target import RecordSource, record_source, uses_color, warn_if_offline
 from windlass.cli.target_options import NamespaceOption, NoColorOption, OnOption, StateOption
 from windlass.cli.terminal.formatting import format_duration, shorten, state_name
@@ -132,7 +133,7 @@ def _jobs(source: RecordSource) -> list[Row]:
 
 
 def _ranks(source: RecordSource, job: str) -> list[Row]:
-    details = source.job(job)
+    details = read_job(source, job)
     if "members" in details:
         raise UsageError(f"{job} is an array\nname one of its jobs: {details['members'][0]['id']}")
     progress = details.get("progress") or {"ranks": [], "slow": []}
