@@ -10,8 +10,8 @@ pytestmark = pytest.mark.timeout(300)
 PROGRAM = """
 import os, signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: (print("stopped", flush=True), sys.exit(3)))
-names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "WINDLASS_GENERATION", "WINDLASS_JOB_ID", "JOB_COMPLETION_INDEX")
-print(*(os.environ.get(name) for name in names), *sys.argv[2:], flush=True)
+names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "WINDLASS_GENERATION", "WINDLASS_JOB_ID", "JOB_COMPLETION_INDEX", "COLOUR")
+print(*(os.environ[name] for name in names if name in os.environ), *sys.argv[2:], flush=True)
 time.sleep(float(sys.argv[1]))
 """
 
@@ -37,18 +37,18 @@ def run(slurm, tmp_path, capsys, monkeypatch):
 
 
 def test_ranks_of_two_nodes(run):
-    expected = [f"{rank} {rank % 2} 4 1 digits-ID None a b" for rank in range(4)]
+    expected = [f"{rank} {rank % 2} 4 1 digits-ID a b" for rank in range(4)]
     assert run("nodes: 2\nprocs: 2\ncpus: 2\nmem: 100Mi\ntime: 2m", "0 'a b'") == expected
 
 
 def test_roles_are_components_of_a_heterogeneous_job(run):
     program = f"{sys.executable} program.py 0"
-    first = f"{{procs: 2, cpus: 2, mem: 100Mi, command: {program} a}}"
+    first = f"{{procs: 2, cpus: 2, mem: 100Mi, command: {program} a, env: {{COLOUR: red}}}}"
     roles = f"roles: {{a: {first}, b: {{cpus: 1, mem: 100Mi, command: {program} b}}}}"
     assert run(roles, command="") == [
-        "0 0 3 1 digits-ID None a",
-        "1 1 3 1 digits-ID None a",
-        "2 0 3 1 digits-ID None b",
+        "0 0 3 1 digits-ID red a",
+        "1 1 3 1 digits-ID red a",
+        "2 0 3 1 digits-ID b",
     ]
 
 
@@ -58,4 +58,4 @@ def test_members_of_an_array(run):
 
 def test_sigterm_comes_before_the_end(run):
     lines = run("time: 10s\ngrace: 50s\ncpus: 1\nmem: 100Mi", "300")
-    assert lines == ["0 0 1 1 digits-ID None", "stopped"]
+    assert lines == ["0 0 1 1 digits-ID", "stopped"]

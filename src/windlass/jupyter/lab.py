@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,7 +22,10 @@ _NO_NEWS = "jupyterlab.handlers.announcements.NeverCheckForUpdate"
 
 
 class Lab:
-    """One server of JupyterLab. The address accepts connections once it has been made."""
+    """One server of JupyterLab. The address accepts connections once it has been made.
+
+    `skipped`: folders whose files do not belong to the workspace, even if they lie in it.
+    """
 
     def __init__(
         self,
@@ -30,11 +33,13 @@ class Lab:
         port: int,
         token: str,
         *,
+        skipped: Collection[Path],
         idle_limit_s: float,
         first_page: str,
         say: Callable[[str], None],
     ) -> None:
-        self._workspace, self._idle_limit_s, self._say = workspace, idle_limit_s, say
+        self._workspace, self._skipped = workspace, skipped
+        self._idle_limit_s, self._say = idle_limit_s, say
         self._changed = time.time()
         """Time of the last change of a file that is known, at first of the start."""
         self._is_terminated = False
@@ -63,7 +68,7 @@ class Lab:
         """Looks at the files only once nothing else has happened: a workspace may hold very many."""
         if self._idle_seconds() < self._idle_limit_s:
             return False
-        newest = await asyncio.to_thread(newest_change, self._workspace, time.time())
+        newest = await asyncio.to_thread(newest_change, self._workspace, time.time(), self._skipped)
         self._changed = max(self._changed, newest)
         return self._idle_seconds() >= self._idle_limit_s
 

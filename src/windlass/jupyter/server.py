@@ -61,6 +61,7 @@ def _serve(folder: NotebookFolder, workspace: Path, options: argparse.Namespace)
         workspace,
         port,
         token,
+        skipped=_skipped(folder),
         idle_limit_s=options.idle,
         first_page=first,
         say=_say,
@@ -96,10 +97,8 @@ def _restore(folder: NotebookFolder, workspace: Path) -> bool:
 
 
 def _save(folder: NotebookFolder, workspace: Path) -> None:
-    state = os.environ.get("WINDLASS_STATE")
-    skipped = [folder.path, *([Path(state)] if state else [])]
     try:
-        saved = save_workspace(workspace, folder.checkpoints, time.time_ns() // 1_000_000, skipped)
+        saved = save_workspace(workspace, folder.checkpoints, time.time_ns() // 1_000_000, _skipped(folder))
     except OSError as error:
         _say(f"the workspace was not saved: {error}; its files are in {workspace}")
         return
@@ -107,6 +106,12 @@ def _save(folder: NotebookFolder, workspace: Path) -> None:
     if saved.left_out:
         why = "because they are links, larger than 256 MiB or not readable"
         _say(f"not in the checkpoint, {why}: {', '.join(saved.left_out[:20])}")
+
+
+def _skipped(folder: NotebookFolder) -> list[Path]:
+    """The folders of the notebook and of the daemon, which may lie in a workspace that the user names."""
+    state = os.environ.get("WINDLASS_STATE")
+    return [folder.path, *([Path(state)] if state else [])]
 
 
 def _free_port(folder: NotebookFolder) -> int:

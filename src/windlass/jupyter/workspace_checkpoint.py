@@ -72,12 +72,12 @@ def restore_workspace(workspace: Path, checkpoints: Path) -> Path | None:
     return next((each for each in _newest_first(checkpoints) if _extract(each, workspace)), None)
 
 
-def newest_change(workspace: Path, now: float) -> float:
+def newest_change(workspace: Path, now: float, skipped: Collection[Path] = ()) -> float:
     """Returns the time of the last change of any file in seconds since the epoch, 0 without files.
 
-    A time after `now` is that of an archive or of another clock, and no change.
+    A time after `now` is that of an archive or of another clock, and no change. `skipped`: as of `save_workspace`.
     """
-    times = map(_modified, _entries(workspace))
+    times = map(_modified, _entries(workspace, skipped))
     return max((time for time in times if time <= now), default=0.0)
 
 

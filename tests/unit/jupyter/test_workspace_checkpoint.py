@@ -163,3 +163,12 @@ def test_a_time_in_the_future_is_no_change(workspace: Path):
     for name, age in (("start.ipynb", 50), ("data/a.txt", -3600)):
         os.utime(workspace / name, (now, now - age))
     assert newest_change(workspace, now) == pytest.approx(now - 50)
+
+
+def test_files_of_the_state_folder_are_no_changes_of_the_workspace(workspace: Path):
+    now = time.time()
+    (workspace / "state").mkdir()
+    (workspace / "state/journal").write_text("a")
+    for name, age in (("start.ipynb", 50), ("data/a.txt", 30), ("state/journal", 1)):
+        os.utime(workspace / name, (now, now - age))
+    assert newest_change(workspace, now, [workspace / "state"]) == pytest.approx(now - 30)

@@ -11,7 +11,7 @@ from typing import Any
 from windlass.core.model.job import Launcher
 from windlass.jobs.errors import Place
 from windlass.jobs.slurm.batch_script import BatchScript
-from windlass.jobs.slurm.component_step import ComponentCommand, read_component_step
+from windlass.jobs.slurm.component_step import ComponentCommand, read_component_step, with_variables
 from windlass.jobs.slurm.rank_variables import (
     CODE_LINE,
     EXIT_LINE,
@@ -66,7 +66,10 @@ def read_direct_command(script: BatchScript, steps: Sequence[SrunStep]) -> Direc
             found = command
         else:
             return None
-    return None if found is None else replace(found, **settings)
+    if found is None:
+        return None
+    components, settings["env"] = with_variables(found.components, settings["env"])
+    return replace(found, components=components, **settings)
 
 
 _RENDERED = frozenset({*IDENTITY_LINES, *MEMBER_LINES, *RANK_LINES, *TORCHRUN_LINES, CODE_LINE, EXIT_LINE})

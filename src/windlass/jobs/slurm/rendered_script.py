@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from windlass.core.model.steps import has_steps
 from windlass.jobs.description.agent_command import under_agent
 from windlass.jobs.description.submission import Submission
 from windlass.jobs.errors import input_error
-from windlass.jobs.slurm.component_step import ComponentCommand, component_step
+from windlass.jobs.slurm.component_step import ComponentCommand, component_step, export_lines
 from windlass.jobs.slurm.hostlist import compress_hosts
 from windlass.jobs.slurm.rank_variables import (
     CODE_LINE,
@@ -30,7 +29,6 @@ from windlass.jobs.slurm.unsaid_fields import DEFAULT_GRACE, unsaid_fields
 from windlass.jobs.syntax.array_indexes import format_array
 from windlass.jobs.syntax.durations import clock_parts
 
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _AGENT = ("-m", "windlass.agent")
 
 
@@ -77,7 +75,7 @@ def _render_components(submission: Submission) -> RenderedScript:
         ComponentCommand(role.name, role.command, role.env, role.procs, cpus_per_task(job, role)) for role in job.roles
     ]
     try:
-        lines.append(component_step(commands))
+        lines += component_step(commands)
     except ValueError as error:
         raise input_error(job.name, str(error)) from None
     if job.restart.user_limit:
@@ -184,9 +182,7 @@ def _placement(job: Job, role: Role) -> Iterator[str]:
 
 
 def _exports(job: Job, role: Role, *, is_array: bool) -> Iterator[str]:
-    for name, value in role.env.items():
-        if _IDENTIFIER.fullmatch(name):
-            yield f"export {name}={shlex.quote(value)}"
+    yield from export_lines(role.env)
     yield from MEMBER_LINES if is_array else IDENTITY_LINES
     yield from RANK_LINES
     if job.launcher is not Launcher.PLAIN:

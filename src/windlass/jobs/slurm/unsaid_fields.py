@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from windlass.core.model.job import Job, RestartPolicy, Role
 from windlass.core.model.resources import CPU, GPU_MILLI
+from windlass.jobs.slurm.component_step import is_exported
 
 _DEFAULT = Job("", ())
 _POLICY = RestartPolicy()
@@ -50,6 +51,8 @@ def _of_the_role(role: Role) -> Iterator[str]:
     for name, field in (("pod", role.pod), ("network", role.network), ("tolerations", role.tolerations)):
         if field:
             yield f"{name}: it has no effect under Slurm"
+    if others := [name for name in role.env if not is_exported(name)]:
+        yield f"env: no shell exports variables of such names, lost are {', '.join(others)}"
     if role.node_selector:
         yield "selector: nodes of Slurm have features and no labels; write affinity"
     if any(match.operator != "Exists" for term in role.affinity for match in term):

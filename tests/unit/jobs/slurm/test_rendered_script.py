@@ -1,9 +1,13 @@
 """Batch scripts of jobs: their options and commands, what is lost, and errors."""
 
+import shlex
+import subprocess
+
 import pytest
 
 from windlass.jobs.description.job_file import loads
 from windlass.jobs.errors import InputError
+from windlass.jobs.slurm.component_step import ComponentCommand, component_step
 from windlass.jobs.slurm.rendered_script import RenderedScript, render_script
 
 
@@ -72,6 +76,7 @@ def test_failures_requeue_the_job_up_to_the_limit():
         ("gpus: 1\ngpu_type: [h100, a100]", "gpu_type"),
         ("deadline: 1d", "deadline"),
         ("grace: 1m", "grace"),
+        ("env: {a.b: c}", "env"),
         ("labels: {team: vision}", "labels"),
         ("restart: {fatal_exit_codes: [2]}", "restart.fatal_exit_codes"),
     ],
@@ -95,6 +100,25 @@ def test_several_roles_are_components_of_one_job():
     assert " LOCAL_WORLD_SIZE=2 " in first
     assert second.startswith("--het-group=1 --cpus-per-task=1 bash -c ")
     assert second.endswith("' server ./serve")
+
+
+def test_variables_of_roles_stand_in_no_word_of_a_command():
+    fields = "launcher: plain\nroles: {a: {command: ./a, env: {KEY: s3cr3t}}, b: {command: ./b, env: {KEY: other}}}"
+    lines = rendered(fields).text.splitlines()
+    assert lines[-3:-1] == ["export WINDLASS_ENV_0_KEY=s3cr3t", "export WINDLASS_ENV_1_KEY=other"]
+    assert "s3cr3t" not in lines[-1]
+
+
+def test_a_rank_has_the_variables_of_its_own_role_alone():
+    env = {"KEY": "it's", "IFS": ",", "A_B": "x y"}
+    first, second = ComponentCommand("a", ("env",), env), ComponentCommand("b", ("env",), {"KEY": "other"})
+    *exports, step = component_step([first, second])
+    words = shlex.split(step.partition(" : ")[0])
+    script = "\n".join([*exports, shlex.join(words[words.index("bash") :])])
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env={"PATH": "/bin"})
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    assert {name: found[name] for name in env} == env
+    assert [name for name in found if name.startswith("WINDLASS_ENV_")] == []
 
 
 @pytest.mark.parametrize(
