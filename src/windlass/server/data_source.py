@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from windlass.backends.port import Transition
@@ -39,6 +39,9 @@ class JobRecords(Protocol):
 
     async def tasks(self, job_id: str) -> Sequence[Any]:
         """Ranks or pods of every generation, in order, as dataclasses."""
+
+    async def last_nodes(self, states: Sequence[JobState]) -> Mapping[str, list[str]]:
+        """Nodes of the last attempt of jobs, by id; jobs that have held none are left out."""
 
     def ranks_seen(self, state: JobState, tasks: Sequence[Any]) -> list[dict[str, Any]]:
         """Observations of the job's ranks, as `progress` reads them; empty if there are none."""

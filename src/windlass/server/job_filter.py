@@ -65,6 +65,8 @@ class JobListing:
     """Whether the training progress of jobs that hold nodes is added."""
     fields: tuple[str, ...] = tuple(FIELDS)
     """Fields of each line."""
+    last_nodes: bool = False
+    """Whether the nodes of their last attempt are added to ended jobs."""
 
     def has(self, state: JobState) -> bool:
         """Whether the job matches filter and search."""
@@ -110,7 +112,7 @@ def parse_filter(filters: Mapping[str, Any]) -> JobFilter:
 
 
 def parse_listing(filters: Mapping[str, str], visible: frozenset[str] | None = None) -> JobListing:
-    """Filters: those of `parse_filter`, search, offset, limit, progress and fields. Raises ApiError."""
+    """Filters: those of `parse_filter`, search, offset, limit, progress, fields and last_nodes. Raises ApiError."""
     return JobListing(
         replace(parse_filter(filters), visible=visible),
         filters.get("search", "").casefold(),
@@ -118,6 +120,7 @@ def parse_listing(filters: Mapping[str, str], visible: frozenset[str] | None = N
         _number(filters, "limit", _DEFAULT_LIMIT),
         bool(filters.get("progress")),
         parse_fields(filters.get("fields", "")),
+        bool(filters.get("last_nodes")),
     )
 
 

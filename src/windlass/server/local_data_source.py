@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from windlass.backends.local import name_resolution
@@ -60,6 +60,10 @@ class LocalJobRecords:
     async def tasks(self, job_id: str) -> Sequence[Task]:
         """Ranks of every generation."""
         return self._backend.store.tasks(job_id)
+
+    async def last_nodes(self, states: Sequence[JobState]) -> Mapping[str, list[str]]:
+        """Nodes of the last attempt of jobs, by id."""
+        return self._backend.store.last_nodes([state.id for state in states])
 
     def ranks_seen(self, state: JobState, tasks: Sequence[Task]) -> list[dict[str, Any]]:
         """Progress of ranks from the status files of agents and from logs."""

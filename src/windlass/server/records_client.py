@@ -60,6 +60,9 @@ class RecordsClient:
                 seen = state.status.phase in HOLDING
                 ranks = rank_activity(self._paths, state.job, self._records.tasks(state.id)) if seen else []
                 line["progress"] = summarize_progress(ranks)
+        if filters.get("last_nodes"):
+            placed = self._records.last_nodes([state.id for state in found if state.status.phase in TERMINAL])
+            lines = [{**line, "last_nodes": placed.get(state.id, [])} for line, state in zip(lines, found, strict=True)]
         return lines
 
     def schedules(self) -> list[Json]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import windlass
 from windlass.controller.controller import Controller
 from windlass.core.model.queue import Queue
-from windlass.core.model.status import HOLDING, JobState, Phase
+from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase
 from windlass.server import views
 from windlass.server.data_source import DataSource
 from windlass.server.errors import ApiError, ErrorCode
@@ -102,6 +102,9 @@ class Service:
         lines = self.lookup.lines(chosen, positions, listing.fields)
         if listing.progress:
             lines = [{**line, "progress": await self._progress(s)} for line, s in zip(lines, chosen, strict=True)]
+        if listing.last_nodes:
+            placed = await self.source.records.last_nodes([s for s in chosen if s.status.phase in TERMINAL])
+            lines = [{**line, "last_nodes": placed.get(s.id, [])} for line, s in zip(lines, chosen, strict=True)]
         return lines, total
 
     async def _progress(self, state: JobState) -> Json | None:

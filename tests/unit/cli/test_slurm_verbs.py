@@ -217,11 +217,11 @@ def test_sacct_lists_the_oldest_first(listed, windlass):
 
 
 def test_sacct_names_the_nodes_of_the_last_attempt_of_an_ended_job(listed, windlass):
-    tasks = [{"generation": number, "node": node} for number, node in ((1, "n9"), (2, "n4"), (2, "n5"), (2, "n5"))]
-    listed.says["/v1/jobs/digits-3"] = {"id": "digits-3", "tasks": tasks}
+    [failed] = [job for job in listed.says["/v1/jobs"]["jobs"] if job["phase"] == "Failed"]
+    failed["last_nodes"] = ["n4", "n5"]
     out = windlass("sacct", "-n", "-P", "-o", "JobID,NodeList").out
     assert out == "digits-1|n[1-2]\ndigits-2|None assigned\ndigits-3|n[4-5]\n"
-    assert [path for _, path, _, _ in listed.asked] == ["/v1/jobs", "/v1/jobs/digits-3"]
+    assert [path for _, path, _, _ in listed.asked] == ["/v1/jobs"]
 
 
 def test_sacct_lists_jobs_of_a_time(listed, windlass):

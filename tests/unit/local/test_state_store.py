@@ -168,6 +168,13 @@ def test_ranks_are_stored_with_their_start_and_end(store):
     assert store.tasks("digits-1", 1) == []
 
 
+def test_the_last_nodes_are_those_of_the_last_generation_in_the_order_of_ranks(store):
+    rows = [("digits-1", 1, 0, "n9"), ("digits-1", 2, 0, "n5"), ("digits-1", 2, 1, "n4"), ("digits-1", 2, 2, "n5")]
+    rows.append(("b-2", 1, 0, "n1"))
+    store.note(Notes(tasks=[Task(job_id, number, rank, "worker", 0, node) for job_id, number, rank, node in rows]))
+    assert store.last_nodes(["digits-1", "b-2", "c-3"]) == {"digits-1": ["n5", "n4"], "b-2": ["n1"]}
+
+
 def test_a_submission_origin_is_stored_with_its_job(store):
     origin = SubmissionOrigin({"PATH": "/bin", "NAME": "größe"}, "12:34:boot")
     store.commit(Changes(states=(state(1), state(2))), Notes(origins={"digits-1": origin, "digits-2": origin}))

@@ -292,3 +292,12 @@ def test_a_line_has_the_same_fields_for_every_job(daemon, job):
     assert list(rows[0]) == list(rows[1]) == list(job_line(state))
     assert state.job.array is None
     assert daemon.backend.store.job("sweep-2_3").job.array == ArrayMember("sweep-2", 3)
+
+
+def test_a_listing_has_the_last_nodes_of_ended_jobs_on_request(daemon, job):
+    daemon.submit(job("one"))
+    daemon.backend.store.note(Notes(tasks=[Task("one-1", 1, 0, "worker", 0, "n2")]))
+    daemon.happen("one-1", Cancel("ada"))
+    daemon.happen("one-1", GangGone(1))
+    [line] = daemon.get("/v1/jobs?all=1&last_nodes=1&fields=id,nodes").json["jobs"]
+    assert line == {"id": "one-1", "nodes": [], "last_nodes": ["n2"]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -29,6 +29,8 @@ STATE_QUERY = (
     "SELECT id, number, spec, status, placements.fields FROM jobs LEFT JOIN placements ON placements.job_id = jobs.id"
 )
 """Columns of `_states`; conditions and an order may follow."""
+_MAX_PLACES = 1_000
+"""Number of values in one query; SQLite limits it."""
 _TASK = "SELECT job_id, generation, rank, role, replica, node, devices, pid, started, code, signal, detail FROM tasks"
 
 
@@ -183,6 +185,20 @@ class StateReader:
             return [replace(Task(*row), devices=tuple(json.loads(row[6]))) for row in rows]
         except (TypeError, ValueError) as error:
             raise CorruptError(self._database, str(error)) from error
+
+    def last_nodes(self, job_ids: Sequence[str]) -> dict[str, list[str]]:
+        """Returns the nodes of the last generation of jobs by id, in the order of ranks."""
+        found: dict[str, list[str]] = {}
+        for start in range(0, len(job_ids), _MAX_PLACES):
+            some = job_ids[start : start + _MAX_PLACES]
+            query = (
+                "SELECT job_id, node FROM tasks AS last WHERE generation = "  # noqa: S608 - only `?`
+                "(SELECT max(generation) FROM tasks WHERE job_id = last.job_id) "
+                f"AND job_id IN ({_places(some)}) GROUP BY job_id, node ORDER BY job_id, min(rank)"
+            )
+            for job_id, node in self.rows(query, tuple(some)):
+                found.setdefault(job_id, []).append(node)
+        return found
 
     def verdict(self, job_id: str) -> Verdict | None:
         """Returns the last recorded reason for waiting."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from windlass.backends.slurm.commands import CommandRunner, printable
 from windlass.backends.slurm.errors import SlurmError, SlurmFailure
@@ -10,6 +11,8 @@ from windlass.backends.slurm.job_records import SlurmJob, job_name, parse_jobs
 
 NO_ACCOUNTING = "this Slurm has no accounting (sacct), so that it forgets a job some minutes after its end"
 _FIELDS = ("JobID", "User", "Partition", "State", "ExitCode", "Submit", "Start", "End", "NNodes", "NodeList", "JobName")
+_WATCHED = "%i %T %r %N"
+"""Number, state, reason and nodes of a job."""
 _ID = re.compile(r"([0-9]{1,10})(?:_([0-9]{1,10}))?")
 _CODES = re.compile(r"([0-9]{1,3}):([0-9]{1,3})")
 
@@ -17,6 +20,20 @@ _CODES = re.compile(r"([0-9]{1,3}):([0-9]{1,3})")
 def list_jobs(run: CommandRunner) -> list[SlurmJob]:
     """All jobs that the controller knows, also those that ended some minutes ago. Raises SlurmError."""
     return parse_jobs(run(["squeue", "--json", "--states=all"]))
+
+
+def watch_jobs(run: CommandRunner, numbers: Sequence[str]) -> str:
+    """A text that changes with the state of each of these jobs; "" if the controller knows none. Raises SlurmError.
+
+    The controller is asked for these jobs alone. The JSON of Slurm 22.05 has all jobs, whatever --jobs says.
+    """
+    words = ["squeue", "--noheader", "--states=all", f"--format={_WATCHED}", f"--jobs={','.join(numbers)}"]
+    try:
+        return run(words)
+    except SlurmError as error:
+        if error.kind is SlurmFailure.NO_SUCH_JOB:
+            return ""
+        raise
 
 
 def ended_jobs(run: CommandRunner, number: str) -> list[SlurmJob]:

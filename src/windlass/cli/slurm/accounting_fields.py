@@ -83,6 +83,11 @@ def _clock_text(seconds: int) -> str:
     return f"{days}-{clock}" if days else clock
 
 
+def _nodes_of(row: Row) -> str:
+    """The nodes that a job holds, or held in its last attempt."""
+    return node_list(row["nodes"] or row.get("last_nodes") or []) or "None assigned"
+
+
 def _planned(row: Row) -> str:
     """Time in the queue until the first start."""
     return _clock_text(max(0, row["started_at"] - row["created_at"]) // 1000) if row["started_at"] else "00:00:00"
@@ -110,7 +115,7 @@ FIELDS: MappingProxyType[str, AccountingField] = MappingProxyType(
             AccountingField("AllocNodes", 10, nodes_number, _NODES),
             AccountingField("NNodes", 8, nodes_number, _NODES),
             AccountingField("NTasks", 8, lambda row: str(row["ranks"]), ("ranks",)),
-            AccountingField("NodeList", 15, lambda row: node_list(row["nodes"]) or "None assigned", ("nodes",)),
+            AccountingField("NodeList", 15, _nodes_of, ("nodes",)),
             AccountingField("State", 10, job_state, STATE),
             AccountingField("Reason", 22, lambda row: str(row["reason"] or "None"), ("reason",)),
             AccountingField("ExitCode", 8, exit_code, ("exit_code",)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from windlass.backends.slurm.actions import cancel_job, hold_job, release_job
@@ -20,6 +21,7 @@ from windlass.cli.slurm_cluster.error_codes import api_errors
 from windlass.cli.slurm_cluster.job_events import SlurmEvents
 from windlass.cli.slurm_cluster.job_finder import find_jobs
 from windlass.cli.slurm_cluster.job_views import array_id, job_details, job_line, listing_order
+from windlass.cli.slurm_cluster.job_watch import Found, JobWatch
 from windlass.cli.state_events import ReportedState
 from windlass.core.model.status import HOLDING, TERMINAL, Phase
 from windlass.jobs.description.submission import Submission
@@ -31,6 +33,9 @@ _DEFAULT_LIMIT = 1_000
 _MAX_JOBS = 1_000_000
 _MAX_AGE_S = 1.0
 """Age up to which the last answer of squeue is used again: its controller serves all users of a cluster."""
+
+_MAX_WATCHES = 64
+"""Number of different jobs that one client keeps to read them again."""
 
 
 class SlurmClient:
@@ -45,6 +50,7 @@ class SlurmClient:
         self._reported: dict[str, ReportedState] = {}
         self._known: list[SlurmJob] = []
         self._known_at = -math.inf
+        self._watches: dict[str, JobWatch] = {}
 
     # --- queries -----------------------------------------------------------------------------------
 
@@ -64,7 +70,7 @@ class SlurmClient:
 
     def job(self, name: str) -> Json:
         """Returns the details of a job, or the lines of an array's members."""
-        found, jobs = self._read(name)
+        found, jobs = self._read_again(name)
         if len(found) > 1:
             return {"id": array_id(found), "members": [job_line(each, jobs) for each in found]}
         return job_details(found[0], jobs)
@@ -75,7 +81,7 @@ class SlurmClient:
             raise ApiError(
                 ErrorCode.BAD_REQUEST, "Slurm explains only the request as it is", "try a request: sbatch --test-only"
             )
-        found, jobs = self._read(name)
+        found, jobs = self._read([name])
         job = min(found, key=lambda each: phase_of(each) is not Phase.QUEUED)
         return self._explain(job, jobs)
 
@@ -104,7 +110,7 @@ class SlurmClient:
 
     def follow(self, names: str, after: int = 0) -> SlurmEvents:  # noqa: ARG002 - states are read, not events
         """Streams the events of jobs (names separated by commas), beginning with their current state."""
-        return SlurmEvents(lambda: self._read_all(names.split(",")), self._reported)
+        return SlurmEvents(lambda: self._read_again(names), self._reported)
 
     def close(self) -> None:
         """Does nothing: no connection is open between calls."""
@@ -184,20 +190,27 @@ class SlurmClient:
 
         return submit_job(self._run, submission, mark, number_of)
 
-    def _list(self) -> list[SlurmJob]:
-        """Returns all jobs that the controller knows, as of at most a second ago."""
-        if time.monotonic() > self._known_at + _MAX_AGE_S:
+    def _list(self, since: float = -math.inf) -> list[SlurmJob]:
+        """Returns all jobs that the controller knows, as of at most a second ago, and of no time before `since`."""
+        now = time.monotonic()
+        if self._known_at < max(since, now - _MAX_AGE_S):
             self._known = list_jobs(self._run)
-            self._known_at = time.monotonic()
+            self._known_at = now
         return self._known
 
-    def _read(self, name: str) -> tuple[list[SlurmJob], list[SlurmJob]]:
-        return self._read_all([name])
-
-    def _read_all(self, names: Sequence[str]) -> tuple[list[SlurmJob], list[SlurmJob]]:
+    def _read(self, names: Sequence[str], since: float = -math.inf) -> Found:
         with api_errors():
-            jobs = self._list()
+            jobs = self._list(since)
             return [job for name in names for job in find_jobs(self._run, jobs, name)], jobs
+
+    def _read_again(self, names: str) -> Found:
+        """As `_read`, of names separated by commas that are read several times."""
+        if names not in self._watches and len(self._watches) == _MAX_WATCHES:
+            self._watches.clear()
+        read = partial(self._read, names.split(","))
+        watch = self._watches.setdefault(names, JobWatch(self._run, read, time.monotonic))
+        with api_errors():
+            return watch.read()
 
     def _explain(self, job: SlurmJob, jobs: Sequence[SlurmJob]) -> Json:
         answer: Json = {"job": job_line(job, jobs), "now": _now()}

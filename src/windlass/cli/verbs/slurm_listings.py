@@ -19,7 +19,7 @@ from windlass.cli.slurm.format_text import format_rows, parse_format
 from windlass.cli.slurm.partitions import partition_names, read_partitions
 from windlass.cli.slurm.queue_layout import read_layout
 from windlass.cli.slurm.time_words import parse_time
-from windlass.cli.target import RecordSource, controller_client, own_name, record_source, warn_if_offline
+from windlass.cli.target import controller_client, own_name, record_source, warn_if_offline
 from windlass.cli.target_options import OnOption, StateOption
 from windlass.server.errors import ApiError, ErrorCode
 
@@ -216,22 +216,12 @@ def sacct(
     since, until = _time("--starttime", start), _time("--endtime", end)
     source = record_source(on, namespace, folder)
     wanted = parse_states(states)
-    found = source.jobs(all=True, user=user, name=name, limit=limit, fields=table.fields)
+    placed = "1" if table.has_node_list else ""
+    found = source.jobs(all=True, user=user, name=name, limit=limit, fields=table.fields, last_nodes=placed)
     rows = [row for row in select_jobs(found, jobs, wanted) if _was_known(row, since, until)]
     rows.sort(key=lambda row: (row["number"], row["index"] or 0))
-    shown = (_with_last_nodes(row, source) for row in rows) if table.has_node_list else rows
-    _print_lines(table.lines(shown, header=not no_header))
+    _print_lines(table.lines(rows, header=not no_header))
     return ExitCode.OK
-
-
-def _with_last_nodes(row: Row, source: RecordSource) -> Row:
-    """The row of an ended job with the nodes of its last attempt, which its record has."""
-    if row["nodes"] or not row["finished_at"]:
-        return row
-    tasks = source.job(row["id"])["tasks"]
-    last = max((task["generation"] for task in tasks), default=0)
-    nodes = dict.fromkeys(task["node"] for task in tasks if task["generation"] == last and task["node"])
-    return {**row, "nodes": list(nodes)}
 
 
 def _time(option: str, text: str) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
@@ -92,6 +92,17 @@ class ClusterJobRecords:
             return []
         seen = [task for task, _ in list_members(self._backend, state)]
         return merge_tasks(await _ask_history(self._history.tasks(job_id, state.status.created_at), []), seen)
+
+    async def last_nodes(self, states: Sequence[JobState]) -> Mapping[str, list[str]]:
+        """Nodes of the last generation of jobs, by id."""
+        found: dict[str, list[str]] = {}
+        for state in states:
+            tasks = await self.tasks(state.id)
+            last = max((task.generation for task in tasks), default=0)
+            nodes = dict.fromkeys(task.node for task in tasks if task.generation == last and task.node)
+            if nodes:
+                found[state.id] = list(nodes)
+        return found
 
     def ranks_seen(self, state: JobState, _tasks: Sequence[PodTask]) -> list[dict[str, Any]]:
         """Heartbeats and reports of the agents in the job's pods."""
