@@ -28,14 +28,15 @@ _AT_ONCE = {"job"}
 
 
 class Awaited(ast.NodeTransformer):
-    """Turns classes that block into classes whose public methods are coroutines or asynchronous generators."""
+    """Turns classes that block into classes whose methods that wait are coroutines or asynchronous generators."""
 
     def __init__(self, tree: ast.Module) -> None:
         methods = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
         public = {node.name for node in methods if not node.name.startswith("_")} - _AT_ONCE
+        private = {node.name for node in methods if any(self._calls(each, _WAITING) for each in ast.walk(node))}
         self.generators = {node.name for node in methods if any(isinstance(each, ast.Yield) for each in ast.walk(node))}
-        self.coroutines = (public - self.generators) | _WAITING
-        self.waiting = public | self.generators | METHODS.keys()
+        self.coroutines = ((public | private) - self.generators) | _WAITING
+        self.waiting = public | private | self.generators | METHODS.keys()
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
         """Renames the classes."""
@@ -53,7 +54,7 @@ class Awaited(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        """Turns a public method into a coroutine or an asynchronous generator."""
+        """Turns a method that waits into a coroutine or an asynchronous generator."""
         self.generic_visit(node)
         if node.name not in self.waiting:
             return node

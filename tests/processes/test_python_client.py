@@ -175,9 +175,10 @@ def test_a_function_in_a_function_runs_in_the_same_rank(client: windlass.Client,
 
 def test_an_exception_of_the_function_and_a_bad_result_fail_the_job(client: windlass.Client, functions):
     failed = client.submit(functions.fail.bind("no luck"))
-    with pytest.raises(windlass.JobFailedError, match="exited with code 1\nsee its output") as raised:
+    with pytest.raises(windlass.JobFailedError, match="exited with code 1\nRank 0 raised") as raised:
         failed.result(60)
     assert raised.value.job == failed.id
+    assert raised.value.verdict == "Rank 0 raised an exception: ValueError: no luck"
     assert any("ValueError: no luck" in line.text for line in failed.logs())
     set_returned = client.submit(functions.nothing_plain.bind())
     with pytest.raises(windlass.JobFailedError):

@@ -6,6 +6,7 @@ only in `self._call` (one short call) and `self._pause`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -15,10 +16,12 @@ from typing import Any, Generic, Self, TypeVar, Unpack, cast, overload
 from windlass.client import job_queries
 from windlass.client.calls import BlockingCalls
 from windlass.client.connection import TargetConnection
-from windlass.client.errors import TargetUnreachableError
+from windlass.client.errors import TargetUnreachableError, WaitTimeoutError
 from windlass.client.function_call import without_result
 from windlass.client.function_result import (
+    VERDICT_TIMEOUT_S,
     carries_result,
+    expects_verdict,
     read_call_key,
     result_of_output,
     selection_of_result,
@@ -84,7 +87,7 @@ class Client(BlockingCalls):
     ) -> JobList:
         """Returns the jobs that hold nodes or wait, in queue order; with `ended` the ended ones too.
 
-        Each filter takes several values, separated by commas.
+        Each filter takes several values, separated by commas. `phase` "Cancelled" means failed jobs with that reason.
         """
         filters = {"name": name, "user": user, "queue": queue, "phase": phase, "limit": limit}
         return self._call(job_queries.list_jobs, {**filters, "all": "1"} if ended else filters)
@@ -144,11 +147,20 @@ class Client(BlockingCalls):
         Raises JobFailedError if the job has not succeeded, WaitTimeoutError after `timeout` seconds, ResultError if the
         job returned nothing or its output no longer exists, and TargetUnreachableError if the output cannot be read.
         """
-        info = succeeded_or_error(self.wait(job, timeout))
+        info = succeeded_or_error(self._diagnosed(self.wait(job, timeout)))
         key = self._call(read_call_key, info.id)
         selection = selection_of_result(info)
         texts = [line.text for line in self._output(info.id, selection) if carries_result(line, key)]
         return result_of_output(info, texts, key, in_cluster=self._connection.is_cluster)
+
+    def _diagnosed(self, info: JobInfo) -> JobInfo:
+        """Returns an ended job, of a failed one with the verdict on its failure if that comes soon."""
+        times = WaitTimes(info.id, VERDICT_TIMEOUT_S)
+        with contextlib.suppress(WaitTimeoutError):
+            while expects_verdict(info):
+                self._pause(times.next_pause())
+                info = self._call(job_queries.read_job, info.id)
+        return info
 
     def cancel(self, job: str, *, now: bool = False) -> None:
         """Cancels a job or an array: SIGTERM, and SIGKILL after its grace; with `now` SIGKILL at once."""

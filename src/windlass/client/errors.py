@@ -80,11 +80,14 @@ class WaitTimeoutError(WindlassError, TimeoutError):
 
 
 class JobFailedError(WindlassError):
-    """The job ended without success, so it has no result. `job`: its id."""
+    """The job ended without success, so it has no result.
 
-    def __init__(self, message: str, fix: str = "", job: str = "") -> None:
+    `job`: its id. `verdict`: on the failure, such as the exception of its function; "" without one.
+    """
+
+    def __init__(self, message: str, fix: str = "", job: str = "", verdict: str = "") -> None:
         super().__init__(message, fix)
-        self.job = job
+        self.job, self.verdict = job, verdict
 
 
 class ResultError(WindlassError):

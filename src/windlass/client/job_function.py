@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
+import inspect
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from windlass.client.function_call import CALL
+from windlass.client.job_fields import JobFields
 
 if TYPE_CHECKING:
     from windlass.client.client import Job
-    from windlass.client.job_fields import JobFields
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,6 +30,7 @@ class JobFunction(Generic[P, R]):
         self.function = function
         """The function without its decorator: `train.function(…)` runs it in this process."""
         self.target, self.namespace, self.fields = target, namespace, fields
+        _check(function, fields)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -46,8 +49,36 @@ class JobFunction(Generic[P, R]):
         return shared_client(self.target, self.namespace).submit(self.bind(*args, **kwargs))
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> BoundCall[R]:
-        """Returns the call without submitting it, for `Client.submit` and `AsyncClient.submit`."""
+        """Returns the call without submitting it, for `Client.submit` and `AsyncClient.submit`.
+
+        Raises InvalidRequestError for arguments that the function does not take.
+        """
+        try:
+            inspect.signature(self.function).bind(*args, **kwargs)
+        except TypeError as error:
+            name = self.function.__name__
+            fix = f"fields of the job go beside a call: client.submit({name}.bind(…), nodes=2)"
+            raise _refusal(f"{name}: {error}", fix) from None
         return BoundCall(self, list(args), dict(kwargs))
+
+
+def _check(function: Callable[..., Any], fields: Mapping[str, Any]) -> None:
+    """Raises InvalidRequestError for a function that returns no plain value, and for fields that no job has."""
+    name = getattr(function, "__name__", repr(function))
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise _refusal(f"{name} is asynchronous", "let a function of def run it: asyncio.run(…)")
+    if inspect.isgeneratorfunction(function):
+        raise _refusal(f"{name} is a generator, which is no plain value", "return a list")
+    if unknown := [field for field in fields if field not in JobFields.__annotations__]:
+        near = difflib.get_close_matches(unknown[0], JobFields.__annotations__, 1)
+        fix = f"write {near[0]}" if near else "the reference of job files lists the fields"
+        raise _refusal(f"a job has no field {unknown[0]}", fix)
+
+
+def _refusal(message: str, fix: str) -> Exception:
+    from windlass.client.errors import InvalidRequestError  # noqa: PLC0415 - ranks do not need it
+
+    return InvalidRequestError(message, fix)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,9 @@ class JobOutput:
 
 
 def open_output(connection: TargetConnection, job: str, selection: OutputSelection) -> JobOutput:
-    """Opens the output of a job. Raises ApiError if there is no such job."""
+    """Opens the output of a job. Raises ApiError if there is no such job, and InvalidRequestError."""
+    if not isinstance(selection.ranks, (Sequence, type(None))):
+        raise InvalidRequestError(f"ranks {selection.ranks!r} is no list", f"write ranks=[{selection.ranks!r}]")
     if connection.is_cluster:
         return _of_cluster(connection.cluster(), job, selection)
     if connection.is_slurm:

@@ -20,6 +20,7 @@ from windlass.client.records import (
     explanation_of,
     job_of,
 )
+from windlass.core.model.status import CANCELLED, Phase
 from windlass.server.discovery import LOST
 from windlass.server.errors import ApiError
 
@@ -35,7 +36,11 @@ def read_job(connection: TargetConnection, job: str) -> JobInfo:
 
 
 def list_jobs(connection: TargetConnection, filters: Mapping[str, Any]) -> JobList:
-    """Returns the jobs of a listing."""
+    """Returns the jobs of a listing. Raises InvalidRequestError for a phase that no job has."""
+    known = {*Phase, CANCELLED}
+    if unknown := [name for name in str(filters.get("phase") or "").split(",") if name and name not in known]:
+        fix = f"phases: {', '.join((*Phase, CANCELLED))}"
+        raise InvalidRequestError(f"no phase is named {unknown[0][:40]!r}", fix)
     return [job_of(line) for line in connection.records().jobs(**filters)]
 
 

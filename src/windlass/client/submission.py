@@ -23,7 +23,7 @@ from windlass.client.call_fields import fields_of_call, with_launcher_of_functio
 from windlass.client.connection import TargetConnection
 from windlass.client.errors import InvalidRequestError, WindlassWarning
 from windlass.client.job_fields import JobFields
-from windlass.client.job_function import BoundCall
+from windlass.client.job_function import BoundCall, JobFunction
 from windlass.jobs.description.job_file import loads
 from windlass.jobs.description.options import RunOptions
 from windlass.jobs.description.submission import Submission
@@ -53,6 +53,7 @@ def submit_jobs(
     """Submits the jobs of a source, all or none. Returns their ids."""
     if isinstance(job, BoundCall):
         return _submit_call(connection, job, fields)
+    _check_source(job)
     file = _file_of(job)
     if file and connection.is_cluster and holds_manifests(read_text(file)):
         return _submit_manifests(connection.cluster(), file, ship, fields, only_one=only_one)
@@ -68,6 +69,22 @@ def submit_jobs(
     if connection.is_slurm:
         return _submit_to_slurm(connection, read)
     return _submit_here(connection, read)
+
+
+def _check_source(job: object) -> None:
+    """Raises InvalidRequestError for what describes no job."""
+    if isinstance(job, (str, PathLike, Mapping, Sequence)):
+        return
+    if isinstance(job, JobFunction):
+        name = job.function.__name__
+        raise InvalidRequestError(f"{name} is a function without arguments", f"submit a call: {name}.bind(…)")
+    if callable(job):
+        name = getattr(job, "__name__", "it")
+        raise InvalidRequestError(
+            f"{name} is no job", "decorate the function with @windlass.job, and submit a call of it"
+        )
+    fix = "submit a command, the path of a job file, a mapping of fields, or a call of a function"
+    raise InvalidRequestError(f"a {type(job).__name__} describes no job", fix)
 
 
 def _submit_call(connection: TargetConnection, call: BoundCall[Any], fields: JobFields) -> list[str]:

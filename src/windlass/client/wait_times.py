@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from windlass.client.errors import TargetUnreachableError, WaitTimeoutError
+from windlass.client.errors import InvalidRequestError, TargetUnreachableError, WaitTimeoutError
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _GROWTH = 0.02, 1.0, 1.5
 _OUTAGE_LIMIT_S = 60.0
@@ -15,6 +15,8 @@ class WaitTimes:
     """Times of one wait for a job. `timeout` in seconds; None: without a limit."""
 
     def __init__(self, job: str, timeout: float | None = None) -> None:
+        if not isinstance(timeout, (int, float, type(None))):
+            raise InvalidRequestError(f"the timeout {timeout!r} is no number", "write seconds: timeout=60")
         self._job, self._timeout = job, timeout
         self._end = None if timeout is None else time.monotonic() + timeout
         self._pause = _FIRST_PAUSE_S

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
 
 import windlass
@@ -25,6 +27,32 @@ def test_the_decorator_needs_no_parentheses():
 
     assert measure.fields == {}
     assert measure.function(4) == 4
+
+
+def test_arguments_that_the_function_does_not_take_are_refused_before_the_submission():
+    with pytest.raises(windlass.InvalidRequestError, match="train_model: missing a required argument: 'epochs'"):
+        train_model.bind()  # type: ignore[call-arg]
+    with pytest.raises(windlass.InvalidRequestError, match=r"client.submit\(train_model.bind\(…\), nodes=2\)"):
+        train_model.submit(1, nodes=2)  # type: ignore[call-arg]
+
+
+def test_a_field_that_no_job_has_is_refused_at_the_decorator():
+    with pytest.raises(windlass.InvalidRequestError, match="a job has no field node\nwrite nodes"):
+        windlass.job(node=2)(len)  # type: ignore[call-overload]
+
+
+async def later() -> int:
+    return 1
+
+
+def several() -> Iterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize(("function", "why"), [(later, "later is asynchronous"), (several, "several is a generator")])
+def test_a_function_without_a_plain_result_is_refused_at_the_decorator(function: Callable[[], object], why: str):
+    with pytest.raises(windlass.InvalidRequestError, match=why):
+        windlass.job(function)
 
 
 def test_in_a_rank_a_call_runs_the_function(monkeypatch: pytest.MonkeyPatch):
