@@ -34,11 +34,9 @@ def test_the_demo_prints_its_steps_and_leaves_no_process(tmp_path):
 def test_the_demo_on_kubernetes_names_missing_tools_and_starts_no_process(monkeypatch, capsys):
     monkeypatch.syspath_prepend(ROOT / "examples")
     demo = importlib.import_module("demo_kubernetes")
-    monkeypatch.setattr(
-        demo.real_nodes, "missing_requirement", lambda: "real nodes need runc: sh tools/install_nodes.sh"
-    )
+    monkeypatch.setattr(demo.real_nodes, "missing_requirement", lambda: "real nodes need runc: apt-get install runc")
     monkeypatch.setattr(demo.signal, "signal", lambda *_: None)
     assert demo.main() == 1
     output = capsys.readouterr()
-    assert "sh tools/install_nodes.sh. The jobs themselves need neither: `make demo`" in output.err
+    assert "apt-get install runc. The jobs themselves need neither: `make demo`" in output.err
     assert output.out.count("  NOT  ") == len(demo.CHECKS)

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +78,8 @@ class ControlPlane:
 
     async def service_account(self, namespace: str, name: str, url: str | None = None) -> Path:
         """A kubeconfig with a token of a service account that exists, as its pods get one."""
-        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
-        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        async with self.api() as api:
-            token = (await api.post(path, request))["status"]["token"]
-        access = Access(url or self.url, self.authority.pair.certificate, token=token)
-        return self._kubeconfig(f"{namespace}-{name}", access)
+        access = await account_access(self.admin, namespace, name)
+        return self._kubeconfig(f"{namespace}-{name}", replace(access, url=url or self.url))
 
     def _kubeconfig(self, name: str, access: Access) -> Path:
         """Each in a file of its own: the same user may come by several ways."""
@@ -108,12 +104,12 @@ class ControlPlane:
         await self.ready()
 
     @asynccontextmanager
-    async def kept_running(self) -> AsyncIterator[None]:
+    async def kept_running(self, *others: Server) -> AsyncIterator[None]:
         """Starts each server again that ends by itself, as a kubelet does: a controller-manager without API server."""
 
         async def keep() -> None:
             while True:
-                for server in (self.etcd, self.apiserver, self.controllers, self.scheduler):
+                for server in (self.etcd, self.apiserver, self.controllers, self.scheduler, *others):
                     if server:
                         server.restart_if_ended()
                 await asyncio.sleep(RESTARTED_AFTER)
@@ -206,6 +202,15 @@ async def _create_service_accounts(admin: Access) -> None:
         for namespace in ("default", "kube-system"):
             await _until_ready(admin, f"/api/v1/namespaces/{namespace}", [])
             await add_default_account(api, namespace)
+
+
+async def account_access(admin: Access, namespace: str, name: str, seconds: int = 3600) -> Access:
+    """Access by a token of a service account, which is valid for these seconds. Raises ApiError."""
+    spec = {"expirationSeconds": seconds}
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    async with Api(admin) as api:
+        answer = await api.post(f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token", request)
+    return Access(admin.url, admin.authority, token=answer["status"]["token"])
 
 
 async def add_default_account(api: Api, namespace: str) -> None:

