@@ -29,7 +29,7 @@ _MODULES = {
         "WrongStateError",
     ),
     "client.job_function": ("BoundCall", "JobFunction", "job"),
-    "client.records": ("JobExplanation", "JobInfo", "NodeInfo", "OutputLine", "QueueInfo"),
+    "client.records": ("JobExplanation", "JobInfo", "NodeInfo", "OutputLine", "QueueInfo", "ScheduleInfo"),
 }
 """Names of the Python API, by the module that defines them."""
 __all__ = [name for names in (("__version__",), *_MODULES.values()) for name in names]

@@ -34,3 +34,4 @@ if not _PROJECT_CHECK:  # noqa: PYI002 - see above
     from windlass.client.records import NodeInfo as NodeInfo
     from windlass.client.records import OutputLine as OutputLine
     from windlass.client.records import QueueInfo as QueueInfo
+    from windlass.client.records import ScheduleInfo as ScheduleInfo

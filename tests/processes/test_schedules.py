@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from pathlib import Path
 
+import pytest
 from terminal import crash, daemon, facts, ok, start_daemon, until, windlass
+
+import windlass as windlass_api
 
 SMALL = ("--local-nodes", "1", "--local-gpus", "1")
 
@@ -54,3 +59,46 @@ def test_mistakes_get_one_clear_error(state: Path):
     assert "time_zone is for a job with cron" in lonely.stderr
     once = windlass(state, "run", "--cron", "@daily", "--", "true")
     assert "submit it with windlass submit, or leave out cron" in once.stderr
+
+
+def test_the_python_api_creates_lists_suspends_runs_and_deletes_schedules(state: Path):
+    with daemon(state, *SMALL), windlass_api.Client("local", state=state) as client:
+        made = client.create_schedule("echo trained", "0 3 * * *", name="nightly", time_zone="Europe/Berlin", cpus=0)
+        assert (made.name, made.cron, made.time_zone, made.policy) == ("nightly", "0 3 * * *", "Europe/Berlin", "skip")
+        assert made.next is not None
+        run = client.run_schedule("nightly")
+        assert run.wait(60).succeeded
+        assert [line.text for line in run.logs()] == ["trained"]
+        client.suspend_schedule("nightly")
+        [found] = client.schedules()
+        assert (found.suspended, found.next, found.active) == (True, None, ())
+        assert found.notes[-1]["message"] == f"{run.id} was started by a user"
+        with pytest.raises(windlass_api.WrongStateError, match="the schedule nightly is suspended already"):
+            client.suspend_schedule("nightly")
+        client.resume_schedule("nightly")
+        with pytest.raises(windlass_api.InvalidRequestError, match="there is a schedule 'nightly' already"):
+            client.create_schedule("true", "@daily", name="nightly")
+        with pytest.raises(windlass_api.InvalidRequestError, match="expects five fields"):
+            client.create_schedule("true", "at night")
+        client.delete_schedule("nightly")
+        assert client.schedules() == []
+        with pytest.raises(windlass_api.NoSuchJobError, match="there is no schedule 'nightly'"):
+            client.resume_schedule("nightly")
+
+
+def test_a_call_of_a_function_is_scheduled(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    code = "import windlass\n\n@windlass.job(cpus=0)\ndef evaluate(share):\n    return share * 2\n"
+    (tmp_path / "scheduled_function.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import scheduled_function  # noqa: PLC0415 - written above
+
+    async def story() -> None:
+        async with windlass_api.AsyncClient("local", state=state) as client:
+            await client.create_schedule(scheduled_function.evaluate.bind(4), "@weekly")
+            assert await (await client.run_schedule("evaluate")).result(60) == 8
+
+    try:
+        with daemon(state, *SMALL):
+            asyncio.run(story())
+    finally:
+        del sys.modules["scheduled_function"]

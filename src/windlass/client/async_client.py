@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, Unpack, cast, overload
 
-from windlass.client import job_queries
+from windlass.client import job_queries, schedule_calls
 from windlass.client.calls import AwaitedCalls
 from windlass.client.connection import TargetConnection
 from windlass.client.errors import TargetUnreachableError, WaitTimeoutError
@@ -27,10 +27,19 @@ from windlass.client.function_result import (
     selection_of_result,
     succeeded_or_error,
 )
-from windlass.client.job_fields import JobFields
+from windlass.client.job_fields import JobFields, ScheduleFields
 from windlass.client.job_function import BoundCall
 from windlass.client.job_output import OutputSelection, close_output, open_output, read_output
-from windlass.client.records import JobExplanation, JobInfo, JobList, NodeList, OutputLine, QueueList
+from windlass.client.records import (
+    JobExplanation,
+    JobInfo,
+    JobList,
+    NodeList,
+    OutputLine,
+    QueueList,
+    ScheduleInfo,
+    ScheduleList,
+)
 from windlass.client.submission import JobSource, submit_jobs, submit_one
 from windlass.client.wait_times import WaitTimes
 
@@ -199,6 +208,35 @@ class AsyncClient(AwaitedCalls):
     async def queues(self) -> QueueList:
         """Returns the queues with their quota and usage."""
         return await self._call(job_queries.list_queues)
+
+    async def schedules(self) -> ScheduleList:
+        """Returns all schedules, by name."""
+        return await self._call(schedule_calls.list_schedules)
+
+    async def create_schedule(
+        self, job: JobSource, cron: str, *, ship: str | PathLike[str] = "", **fields: Unpack[ScheduleFields]
+    ) -> ScheduleInfo:
+        """Creates a schedule: one job, as of `submit`, that is submitted again at the times of `cron`.
+
+        Its name is that of the job. A job with `suspend` begins suspended. On a cluster its image holds the program.
+        """
+        return await self._call(schedule_calls.create_schedule, job, str(ship), {**fields, "cron": cron})
+
+    async def suspend_schedule(self, name: str) -> None:
+        """Lets a schedule start no runs until `resume_schedule`; an active run goes on."""
+        await self._call(schedule_calls.act_on_schedule, "suspend", name)
+
+    async def resume_schedule(self, name: str) -> None:
+        """Lets a suspended schedule start runs again, from its next time on."""
+        await self._call(schedule_calls.act_on_schedule, "resume", name)
+
+    async def delete_schedule(self, name: str) -> None:
+        """Deletes a schedule; an active run goes on."""
+        await self._call(schedule_calls.act_on_schedule, "cancel", name)
+
+    async def run_schedule(self, name: str) -> AsyncJob[Any]:
+        """Starts a run of a schedule at once, whatever its policy, and returns its handle."""
+        return AsyncJob(self, await self._call(schedule_calls.start_run, name))
 
     async def close(self) -> None:
         """Closes the connections. Jobs go on."""

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from windlass.cli.target import (
     LOCAL,
@@ -31,6 +31,10 @@ from windlass.client.errors import InvalidRequestError, public_errors
 if TYPE_CHECKING:
     from windlass.cli.kubernetes.client import ClusterClient
     from windlass.cli.slurm_cluster.client import SlurmClient
+    from windlass.server.client import Client as DaemonClient
+    from windlass.server.records_client import RecordsClient
+
+    LocalRecords: TypeAlias = DaemonClient | RecordsClient
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -95,6 +99,12 @@ class TargetConnection:
         if self.is_slurm:
             return self.slurm()
         return self.cluster() if self.is_cluster else record_source(LOCAL, "", self.state)
+
+    def local_records(self) -> LocalRecords:
+        """Returns a client of the daemon, else its stored records. Raises ApiError if there is neither."""
+        from windlass.server.discovery import open_state  # noqa: PLC0415 - as in `cli.target`
+
+        return open_state(self.state)
 
     def slurm(self) -> SlurmClient:
         """Returns the client of Slurm."""

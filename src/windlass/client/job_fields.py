@@ -50,3 +50,13 @@ class JobFields(TypedDict, total=False):
     after: Sequence[str]
     suspend: bool
     labels: Mapping[str, str]
+
+
+class ScheduleFields(JobFields, total=False):
+    """Fields of a job that is submitted again: those of a job, and those of its times beside `cron`."""
+
+    time_zone: str
+    cron_policy: str
+    cron_deadline: str
+    cron_keep: int
+    cron_keep_failed: int

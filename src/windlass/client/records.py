@@ -101,9 +101,40 @@ class OutputLine:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduleInfo:
+    """A schedule: a job that is submitted again at the times of `cron`. Times and durations are milliseconds."""
+
+    name: str
+    cron: str
+    time_zone: str
+    policy: str
+    """Effect of a time at which the previous run has not ended: skip, queue or replace."""
+    suspended: bool
+    user: str = ""
+    queue: str = ""
+    next: int | None = None
+    """Next time; None while it is suspended."""
+    waiting: int | None = None
+    """Time of the run that starts when the active one has ended."""
+    last_run: int | None = None
+    active: tuple[str, ...] = ()
+    """Ids of runs that have not ended."""
+    missed: int | None = None
+    """Times without a run because no daemon ran; None: not counted, as on a cluster. `skipped`: likewise."""
+    skipped: int | None = None
+    starting_deadline: int | None = None
+    kept_succeeded: int = 0
+    kept_failed: int = 0
+    created_at: int | None = None
+    notes: tuple[Mapping[str, Any], ...] = ()
+    """The latest outcomes, oldest first: `at`, `kind` and `message`."""
+
+
 JobList: TypeAlias = list[JobInfo]
 NodeList: TypeAlias = list[NodeInfo]
 QueueList: TypeAlias = list[QueueInfo]
+ScheduleList: TypeAlias = list[ScheduleInfo]
 
 
 def job_of(answer: Mapping[str, Any]) -> JobInfo:

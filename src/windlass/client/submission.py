@@ -6,6 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -42,6 +43,15 @@ _SOURCE = "job"
 """Name of the described job in errors."""
 
 
+@dataclass(frozen=True, slots=True)
+class DescribedJobs:
+    """The jobs of a source. `base`: their default working folder. `ship`: the folder of their code on a cluster."""
+
+    jobs: list[Submission]
+    base: str
+    ship: str
+
+
 def submit_one(connection: TargetConnection, job: JobSource, ship: str, fields: JobFields) -> str:
     """Submits the one job of a source. Returns its id. Raises InvalidRequestError if the source holds several."""
     return submit_jobs(connection, job, ship, fields, only_one=True)[0]
@@ -51,24 +61,30 @@ def submit_jobs(
     connection: TargetConnection, job: JobSource, ship: str, fields: JobFields, *, only_one: bool = False
 ) -> list[str]:
     """Submits the jobs of a source, all or none. Returns their ids."""
-    if isinstance(job, BoundCall):
-        return _submit_call(connection, job, fields)
-    _check_source(job)
-    file = _file_of(job)
+    file = file_of(job)
     if file and connection.is_cluster and holds_manifests(read_text(file)):
         return _submit_manifests(connection.cluster(), file, ship, fields, only_one=only_one)
+    described = read_described(connection, job, ship, fields)
+    check_number(len(described.jobs), file, only_one=only_one)
+    _refuse_schedules(described.jobs)
+    if connection.is_cluster:
+        return _submit_to_cluster(connection.cluster(), described)
+    if connection.is_slurm:
+        return _submit_to_slurm(connection, described.jobs)
+    return submit_here(connection, described.jobs)
+
+
+def read_described(connection: TargetConnection, job: JobSource, ship: str, fields: Mapping[str, Any]) -> DescribedJobs:
+    """Returns the jobs of a source other than manifests. Raises InvalidRequestError, InputError, UsageError."""
+    if isinstance(job, BoundCall):
+        return _read_call(connection, job, fields)
+    _check_source(job)
+    if ship and not connection.is_cluster:
+        raise InvalidRequestError("code is shipped to Kubernetes only", "remove ship, or name a cluster as the target")
+    file = file_of(job)
     base = str(Path(file).absolute().parent) if file else current_folder()
     text = _described_file(file, fields) if file else _described(job, fields, in_cluster=connection.is_cluster)
-    read = loads(text, source=file or _SOURCE, base=base, user=current_user())
-    _check_number(len(read), file, only_one=only_one)
-    _refuse_schedules(read)
-    if connection.is_cluster:
-        return _submit_to_cluster(connection.cluster(), read, ship, base)
-    if ship:
-        raise InvalidRequestError("code is shipped to Kubernetes only", "remove ship, or name a cluster as the target")
-    if connection.is_slurm:
-        return _submit_to_slurm(connection, read)
-    return _submit_here(connection, read)
+    return DescribedJobs(loads(text, source=file or _SOURCE, base=base, user=current_user()), base, ship)
 
 
 def _check_source(job: object) -> None:
@@ -87,23 +103,22 @@ def _check_source(job: object) -> None:
     raise InvalidRequestError(f"a {type(job).__name__} describes no job", fix)
 
 
-def _submit_call(connection: TargetConnection, call: BoundCall[Any], fields: JobFields) -> list[str]:
-    """Submits the job of a call of a function."""
+def _read_call(connection: TargetConnection, call: BoundCall[Any], fields: Mapping[str, Any]) -> DescribedJobs:
+    """Returns the job of a call of a function."""
     if connection.is_slurm:
         raise InvalidRequestError("functions do not run on Slurm", "submit a command or a job file")
     described = fields_of_call(call, fields, in_cluster=connection.is_cluster)
     base = described.source.folder or current_folder()
     read = loads(_as_text(described.fields), source=_SOURCE, base=base, user=current_user())
-    _refuse_schedules(read)
     if connection.is_cluster:
-        return _submit_to_cluster(connection.cluster(), read, described.ship, base)
-    return _submit_here(connection, [with_launcher_of_function(each, described.source) for each in read])
+        return DescribedJobs(read, base, described.ship)
+    return DescribedJobs([with_launcher_of_function(each, described.source) for each in read], base, "")
 
 
-def _submit_here(connection: TargetConnection, read: Sequence[Submission]) -> list[str]:
+def submit_here(connection: TargetConnection, read: Sequence[Submission]) -> list[str]:
     """Submits jobs to the daemon of this machine, which outlives this process."""
     context = submission_context()
-    return connection.controller().submit(for_this_machine(read, _warn), **context)
+    return connection.controller().submit(for_this_machine(read, warn_of), **context)
 
 
 def _submit_to_slurm(connection: TargetConnection, read: Sequence[Submission]) -> list[str]:
@@ -112,15 +127,15 @@ def _submit_to_slurm(connection: TargetConnection, read: Sequence[Submission]) -
 
     for each in read:
         for loss in losses_of(each):
-            _warn(f"{each.job.name}: {loss}")
+            warn_of(f"{each.job.name}: {loss}")
     return connection.slurm().submit(read, **submission_context())
 
 
-def _submit_to_cluster(cluster: ClusterClient, read: Sequence[Submission], ship: str, base: str) -> list[str]:
+def _submit_to_cluster(cluster: ClusterClient, described: DescribedJobs) -> list[str]:
     """Creates the objects of short-form jobs and of their code."""
     from windlass.cli.kubernetes.submission import objects_of_jobs, ship_code  # noqa: PLC0415 - loads a cluster's libraries
 
-    jobs, code = ship_code(read, ship, Path(base))
+    jobs, code = ship_code(described.jobs, described.ship, Path(described.base))
     return _create(cluster, objects_of_jobs(jobs, code, cluster.finder))
 
 
@@ -131,7 +146,7 @@ def _submit_manifests(cluster: ClusterClient, file: str, ship: str, fields: JobF
     if fields or ship:
         raise InvalidRequestError(f"{file} holds manifests, which take no other fields", "name only the file")
     objects = build_objects(SubmitRequest(RunOptions(), [], file, lint=True), cluster.finder)
-    _check_number(len(objects.manifests), file, only_one=only_one)
+    check_number(len(objects.manifests), file, only_one=only_one)
     return _create(cluster, objects)
 
 
@@ -139,11 +154,12 @@ def _refuse_schedules(read: Sequence[Submission]) -> None:
     """Raises InvalidRequestError for a job with a schedule, which has no id of one run."""
     for each in read:
         if each.schedule is not None:
-            fix = "leave out cron, or submit it from the command line: windlass submit"
+            fix = "leave out cron, or create a schedule: create_schedule"
             raise InvalidRequestError(f"{each.job.name} has a schedule (cron), and this submits one run", fix)
 
 
-def _check_number(count: int, file: str, *, only_one: bool) -> None:
+def check_number(count: int, file: str, *, only_one: bool) -> None:
+    """Raises InvalidRequestError for a file of several jobs where one is submitted."""
     if only_one and count != 1:
         raise InvalidRequestError(f"{file} holds {count} jobs, and one is submitted", "submit them with submit_all")
 
@@ -153,21 +169,22 @@ def _create(cluster: ClusterClient, objects: SubmitObjects) -> list[str]:
 
     cluster.strict = objects.strict
     for text in (*objects.warnings, *missing_object_warnings(cluster, objects.manifests)):
-        _warn(text)
+        warn_of(text)
     return cluster.submit(objects.manifests)
 
 
-def _warn(text: str) -> None:
+def warn_of(text: str) -> None:
+    """Warns the caller of the client."""
     warnings.warn(text, WindlassWarning, stacklevel=2)
 
 
-def _file_of(job: JobSource) -> str:
+def file_of(job: JobSource) -> str:
     """Returns the path of a job file, "" for other sources."""
     is_file = isinstance(job, PathLike) or (isinstance(job, str) and job.endswith(_JOB_FILES) and " " not in job)
     return os.fspath(job) if is_file and isinstance(job, (str, PathLike)) else ""
 
 
-def _described_file(file: str, fields: JobFields) -> str:
+def _described_file(file: str, fields: Mapping[str, Any]) -> str:
     """Returns the text of a job file; the given fields win over those of each job in it."""
     text = read_text(file)
     if not fields or holds_manifests(text):
@@ -178,7 +195,7 @@ def _described_file(file: str, fields: JobFields) -> str:
     return "\n---\n".join(_as_text({**each, **fields}) for each in documents)
 
 
-def _described(job: JobSource, fields: JobFields, *, in_cluster: bool) -> str:
+def _described(job: JobSource, fields: Mapping[str, Any], *, in_cluster: bool) -> str:
     """Returns the text of a job file that describes a command or fields; a Python script is run by an interpreter."""
     if isinstance(job, Mapping):
         return _as_text({**job, **fields})

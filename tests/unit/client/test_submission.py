@@ -53,3 +53,13 @@ def test_an_unknown_phase_and_other_types_are_refused(tmp_path: Path):
             client._call(open_output, "a-1", OutputSelection(ranks=1))  # type: ignore[arg-type]
         with pytest.raises(windlass.InvalidRequestError, match="the timeout '5s' is no number"):
             client.wait("a-1", timeout="5s")  # type: ignore[arg-type]
+
+
+def test_a_schedule_needs_times_and_a_target_that_keeps_it(tmp_path: Path):
+    with (
+        windlass.Client("slurm") as client,
+        pytest.raises(windlass.InvalidRequestError, match="Slurm has no schedules"),
+    ):
+        client.schedules()
+    with windlass.Client("local", state=tmp_path) as client, pytest.raises(windlass.NoDaemonError):
+        client.create_schedule("true", "@daily")
