@@ -29,6 +29,8 @@ from .real_nodes import RealCluster
 
 FAKE_LABEL = {"windlass.dev/fake-node": "true"}
 """Label of nodes on which no container runs."""
+FAKE_HEARTBEAT_S = 2.0
+"""A quarter of the time after which the controller-manager takes a node for unreachable, as in Kubernetes."""
 FAKE_START_S, FAKE_WORK_S = 0.5, 20.0
 """On fake nodes: seconds until a pod is Running, and until one that may complete does so, unless its script differs."""
 
@@ -105,7 +107,8 @@ async def serve(
         asyncio.get_running_loop().add_signal_handler(number, enough.set)
     async with AsyncExitStack() as parts:
         if real is None:
-            fake = await parts.enter_async_context(FakeKubelets(plane.admin, start=FAKE_START_S, script_of=script_of))
+            kubelets = FakeKubelets(plane.admin, start=FAKE_START_S, heartbeat=FAKE_HEARTBEAT_S, script_of=script_of)
+            fake = await parts.enter_async_context(kubelets)
             await fake.add_nodes(running.nodes, gpus=settings.gpus, labels=lambda _: FAKE_LABEL)
         servers = real.servers if real else []
         if settings.kueue:

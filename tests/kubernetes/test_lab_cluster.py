@@ -1,0 +1,70 @@
+"""The cluster of the workshop: Windlass is installed on it, and a learner's commands reach its operator."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from windlass.controlplane.cluster_folder import ClusterError, ClusterFolder
+from windlass.controlplane.lasting_cluster import LastingState
+from windlass.labs.lab_cluster import cluster_down, cluster_status, cluster_up
+
+pytestmark = [pytest.mark.installers, pytest.mark.timeout(500)]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "cluster"
+    cluster_down(tmp_path / "cluster")
+
+
+def shell(root: Path, line: str) -> str:
+    """Runs what a learner types, with the programs and the kubeconfig of the cluster."""
+    folder = ClusterFolder(root)
+    path = f"{Path(sys.executable).parent}:{folder.programs}:{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "KUBECONFIG": str(folder.kubeconfig), "WINDLASS_CONFIG": f"{root}/config.yaml"}
+    done = subprocess.run(["sh", "-euc", line], check=False, capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.controllers
+def test_on_fake_nodes_jobs_are_scheduled_and_namespaces_can_be_deleted(root: Path) -> None:
+    told: list[str] = []
+    cluster_up(root, told.append, real=False, gpus=4)
+    assert told[-1] == "installation of Windlass, and start of its operator"
+    found = cluster_status(root)
+    assert (found.cluster.state, found.nodes_ready, found.trouble) == (LastingState.READY, 2, "")
+    assert found.operator
+    with pytest.raises(ClusterError, match="is up already"):
+        cluster_up(root, told.append, real=False)
+    # the queries of the operator, through the API server
+    shell(root, "kubectl wait --for=condition=Available apiservice/v1.queries.windlass.dev --timeout=60s")
+    assert "0/4" in shell(root, "windlass nodes --on kubernetes")
+    # a gang of two pods, each with four GPUs: one for each node
+    shell(root, "kubectl create namespace lab-a1")
+    submit = (
+        "windlass submit --on kubernetes --namespace lab-a1 --name gang --image any -N 2 --gpus 4 --procs 1 -- true"
+    )
+    shell(root, submit)
+    shell(root, "kubectl -n lab-a1 wait --for=condition=Ready pod --all --timeout=60s")
+    nodes = shell(root, "kubectl -n lab-a1 get pods -o jsonpath='{.items[*].spec.nodeName}'")
+    assert sorted(nodes.split()) == ["n1", "n2"]
+    # the reset of a lab
+    shell(root, "kubectl delete namespace lab-a1 --timeout=60s")
+    assert cluster_down(root)
+    assert cluster_status(root).cluster.state is LastingState.DOWN
+
+
+@pytest.mark.real_nodes
+def test_on_real_nodes_a_gang_runs_to_its_end(root: Path) -> None:
+    cluster_up(root, print, real=True)
+    code = "import os; print(os.environ['RANK'], os.environ['WORLD_SIZE'])"
+    command = "windlass run --on kubernetes --image windlass-examples:1 -N 2 --cpus 0.2"
+    output = shell(root, f'{command} -- python -c "{code}"')
+    assert {line.partition("] ")[2] for line in output.splitlines()} == {"0 2", "1 2"}
