@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from pathlib import Path
 
@@ -23,6 +24,7 @@ def test_a_schedule_is_made_shown_started_suspended_and_deleted(state: Path):
         until(state, "it['phase'] == 'Succeeded'", "status", "nightly-1")
         told = ok(state, "status", "nightly").splitlines()
         assert told[0] == "nightly: Scheduled, 0 3 * * * (Europe/Berlin)"
+        assert re.fullmatch(r"  next run: 20[0-9]{2}-[0-9]{2}-[0-9]{2} 03:00 CES?T", told[1])
         assert "Started: nightly-1 was started by a user" in told[-1]
         assert ok(state, "why", "nightly").splitlines() == told
         assert ok(state, "suspend", "nightly") == "schedule nightly is suspended\n"

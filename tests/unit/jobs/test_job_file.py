@@ -170,7 +170,7 @@ def test_an_error_shows_the_place_and_the_nearest_name():
         ("nodes:", "job.yaml:1:1: nodes has no value; write one, or remove the line"),
         ("suspend: yes", "job.yaml:1:10: suspend expects true or false, not 'yes'"),
         ("mem: 16", "job.yaml:1:6: mem expects an amount of memory; 16 would be bytes. Write 16Gi or 16Mi"),
-        ("time: 90", "job.yaml:1:7: time expects a duration; 90 of what? Write 90s, 90m or 90h"),
+        ("time: 90", "job.yaml:1:7: time expects a duration with a unit: 90s, 90m or 90h"),
         ("command: ''", "job.yaml:1:10: command expects a command, not an empty line"),
         ("command: it's", "job.yaml:1:10: command expects balanced quotes (no closing quotation)"),
         ("command: []", "job.yaml:1:10: command is a line or a list of words, not an empty list"),

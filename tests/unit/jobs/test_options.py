@@ -124,7 +124,7 @@ def test_the_launcher_can_be_given():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"time": "90"}, "--time: expects a duration; 90 of what? Write 90s, 90m or 90h"),
+        ({"time": "90"}, "--time: expects a duration with a unit: 90s, 90m or 90h"),
         ({"time": "0s"}, "--time: expects more than no time at all; leave it out (or null) for no limit"),
         ({"nodes": "0"}, "--nodes: expects a whole number from 1 to 100000, not 0"),
         (

@@ -129,7 +129,7 @@ def test_a_queue_may_be_a_child_of_the_default_queue():
         ("queues: [{name: a, weight: 0}]", "cluster.yaml:2:28: weight expects a whole number from 1 to 1000000, not 0"),
         (
             "queues: [{name: a, half_life: 7}]",
-            "cluster.yaml:2:31: half_life expects a duration; 7 of what? Write 7s, 7m or 7h",
+            "cluster.yaml:2:31: half_life expects a duration with a unit: 7s, 7m or 7h",
         ),
         (
             "queues: [{name: a, borrowingLimit: {}}]",

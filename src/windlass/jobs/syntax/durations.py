@@ -26,9 +26,7 @@ def parse_duration(text: str) -> int:
     """A duration in milliseconds. Raises ValueError with a text that shows what to write."""
     plain = text.strip()
     if plain.isdecimal():
-        raise ValueError(
-            f"expects a duration; {plain[:20]} of what? Write {plain[:20]}s, {plain[:20]}m or {plain[:20]}h"
-        )
+        raise ValueError(f"expects a duration with a unit: {plain[:20]}s, {plain[:20]}m or {plain[:20]}h")
     if plain and re.fullmatch(UNITS, plain):
         parts = re.findall(r"([0-9]+)([a-z]+)", plain)
         return min(sum(int(amount) * _MS[unit] for amount, unit in parts), MAX_DURATION)

@@ -53,7 +53,7 @@ def written(tmp_path, text):
         ("  number: 4\n", "  number: 4\n  gpus: 2\n", "7:3: only training and batch workloads have gpus; remove it"),
         ("  arrivals: {rate: 20/s}\n", "", "4:3: a service needs arrivals; write for example"),
         ("  duration: 40ms\n", "", "4:3: it lacks duration; write for example duration: 40ms"),
-        ("duration: 40ms", "duration: 40", "duration expects a duration; 40 of what? Write 40s"),
+        ("duration: 40ms", "duration: 40", "duration expects a duration with a unit: 40s"),
         (", gpus: 8, nodes: 1", ", nodes: 1", "2:3: it needs gpu and gpus, or an instance"),
         ("gpu: A100-80GB", "gpu: A100-80GB, instance: p4d.24xlarge", "the instance states it; remove gpu"),
         (
