@@ -6,7 +6,9 @@ import sys
 import pytest
 
 import windlass as windlass_api
+from windlass.backends.slurm.commands import no_answer_error, run_command
 from windlass.cli.entry import main
+from windlass.cli.slurm_cluster import client
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -166,3 +168,30 @@ def test_a_verb_that_slurm_lacks_names_those_that_work(windlass):
     code, text = windlass("nodes")
     assert code == 2
     assert "this verb does not work on Slurm; these do: run, submit, queue" in text
+
+
+def test_a_rank_that_the_job_has_not_is_refused(windlass):
+    job = submit(windlass, "--name", "one", "--", "true")
+    code, text = windlass("logs", job, "--rank", "9")
+    assert code == 2
+    assert "its only rank is 0" in text
+
+
+def test_logs_go_on_while_the_controller_does_not_answer(windlass, slurm, monkeypatch, tmp_path):
+    job = submit(windlass, "--name", "talks", "--", "sh", "-c", "echo begun; until test -e on; do sleep 0.2; done; echo bye")
+    slurm.wait_for_state(job.rpartition("-")[2], "RUNNING")
+    asked = []
+
+    def run(words, *rest):
+        asked.append(words)
+        if len(asked) in (2, 3):
+            (tmp_path / "on").touch()
+            raise no_answer_error("Connection refused")
+        return run_command(words, *rest)
+
+    monkeypatch.setattr(client.SlurmClient.__init__, "__defaults__", (run,))
+    code, text = windlass("logs", "-f", job)
+    assert code == 0
+    assert "its jobs go on" in text
+    assert "reconnected" in text
+    assert "[r0] bye" in text

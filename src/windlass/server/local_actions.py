@@ -200,9 +200,14 @@ class LocalActions:
     async def down(self, body: Mapping[str, Any]) -> Json:
         """Ends the daemon. With `keep_jobs` jobs go on; else they are cancelled and waited for first."""
         keep = bool(body.get("keep_jobs"))
+        await self._schedules.pause()
         living = [state.id for state in self._controller.states.values() if state.status.phase not in TERMINAL]
-        if not keep and living:
-            await self._cancel_all(living)
+        try:
+            if not keep and living:
+                await self._cancel_all(living)
+        except BaseException:
+            self._schedules.resume()
+            raise
         asyncio.get_running_loop().call_later(0.05, self._leave, keep)  # after this answer is sent
         return {"pid": os.getpid(), "jobs": living}
 

@@ -23,6 +23,14 @@ class ScheduleActions:
     def __init__(self, controller: Controller, backend: LocalBackend, runner: ScheduleRunner) -> None:
         self._controller, self._backend, self._runner = controller, backend, runner
 
+    async def pause(self) -> None:
+        """Starts no run until `resume`: the daemon ends, and a run that becomes due starts with the next one."""
+        await self._runner.pause()
+
+    def resume(self) -> None:
+        """Starts runs again."""
+        self._runner.resume()
+
     def has(self, name: str) -> bool:
         """Whether a name means a schedule: no job has it as its id."""
         return self._runner.get(name) is not None and self._backend.store.job(name) is None

@@ -48,6 +48,7 @@ class ScheduleRunner(Observer):
         self.lock = asyncio.Lock()
         """Decisions and changes by users are made one at a time: each is durable before the next."""
         self._told: dict[str, str] = {}
+        self._is_paused = False
 
     # --- what the API calls --------------------------------------------------------------------------
 
@@ -98,6 +99,16 @@ class ScheduleRunner(Observer):
             self._save(record, status)
         self._changed.set()
 
+    async def pause(self) -> None:
+        """Decides nothing until `resume`; what becomes due stays due."""
+        async with self.lock:
+            self._is_paused = True
+
+    def resume(self) -> None:
+        """Decides again."""
+        self._is_paused = False
+        self._changed.set()
+
     async def start_now(self, name: str) -> list[str]:
         """Starts a run at once, whatever the policy. Returns its id. Raises ApiError, BackendError."""
         async with self.lock:
@@ -139,7 +150,7 @@ class ScheduleRunner(Observer):
         """Advances one schedule. An error is told once, and stops this schedule alone until the next turn."""
         try:
             async with self.lock:
-                if name in self._records:
+                if name in self._records and not self._is_paused:
                     await self._advance(self._records[name])
                     self._remove_surplus(self._records[name])
         except Exception as error:  # noqa: BLE001 - the other schedules go on

@@ -112,7 +112,7 @@ def test_nodes(listed, windlass):
 def test_a_reserved_node_shows_the_end_of_its_reservation(daemon, windlass, state):
     repair = {"name": "repair", "start": NOW - 60_000, "end": NOW + 60_000, "maintenance": True}
     daemon.says["/v1/nodes"] = {"nodes": [{**NODES[0], "state": state, "reservations": [repair]}]}
-    assert f"n1    {state} until 11-14 22:14 (repair)  " in windlass("nodes").out
+    assert f"n1    {state} until 2023-11-14 22:14 (repair)  " in windlass("nodes").out
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_reserved_node_shows_the_end_of_its_reservation(daemon, windlass, stat
     [
         ("queue", {"USER": "zoë", "REQUESTS": "2 gpu, 6Gi memory", "STARTS": "-", "REASON": "Running"}),
         ("history", {"USER": "zoë", "REQUESTED": "2 gpu", "MESSAGE": "rank 0 (worker/0) on n1 exited with code 3"}),
-        ("nodes", {"RESERVED": "exam 11-14 22:13 to 11-14 22:14", "LABELS": "zone=a", "TAINTS": "gpu=yes:NoSchedule"}),
+        ("nodes", {"RESERVED": "exam 2023-11-14 22:13 to 2023-11-14 22:14", "LABELS": "zone=a", "TAINTS": "gpu=yes:NoSchedule"}),
     ],
 )
 def test_wide_listings_have_more_columns(listed, windlass, verb, more):

@@ -158,3 +158,21 @@ def test_a_job_waits_for_no_job_of_another_user_by_its_name():
     commands = Commands(OLD | {"user_name": "mallory"}, sbatch="20", sacct="")
     with pytest.raises(ApiError, match="has no job 'digits'"):
         SlurmClient(commands).submit([Submission(job)])
+
+
+def test_the_end_of_an_unlimited_job_is_unknown():
+    unlimited = OLD | {"time_limit": 525_600, "end_time": 32_000_000}
+    [holder] = SlurmClient(Commands(unlimited, WAITING, sinfo=line_of("n1"))).explain("13")["explanation"]["frees"]
+    assert holder["ends_by"] is None
+
+
+def test_a_job_that_slurm_refused_got_no_signal():
+    refused = OLD | {"job_state": "FAILED", "state_reason": "BadConstraints", "exit_code": 1, "nodes": ""}
+    line = SlurmClient(Commands(refused)).job("12")
+    assert (line["reason"], line["message"]) == ("Misconfigured", "Slurm refused it (BadConstraints)")
+
+
+def test_the_cancel_of_an_ended_job_proposes_no_submission():
+    with pytest.raises(ApiError, match="digits-12 has ended") as error:
+        SlurmClient(Commands(OLD | {"job_state": "COMPLETED"})).act("cancel", "digits-12")
+    assert error.value.fix == ""

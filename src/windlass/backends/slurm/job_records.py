@@ -16,6 +16,8 @@ from windlass.backends.slurm.errors import SlurmError, SlurmFailure
 
 _UNSET = 4_294_967_294
 """Slurm's NO_VAL; INFINITE is one more."""
+_NO_LIMIT = 365 * 24 * 60
+"""Minutes that Slurm states for a running job without a limit, of a partition without one."""
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]")
 _TASKS = re.compile(r"[0-9,%:.-]{1,200}")
 _PATTERN = re.compile(r"%([0-9]{0,2})([%AajJuxN])")
@@ -118,7 +120,7 @@ def _job(raw: Mapping[str, Any]) -> SlurmJob:
         cpus=_found(_CPUS, raw.get("tres_req_str")),
         memory=_memory(str(raw.get("tres_req_str") or "")),
         gpus_per_node=_gpus_per_node(raw),
-        time_limit=_number(raw.get("time_limit")),
+        time_limit=None if _number(raw.get("time_limit")) == _NO_LIMIT else _number(raw.get("time_limit")),
         submitted=_number(raw.get("submit_time")) or 0,
         started=_number(raw.get("start_time")) or None,
         ended=_number(raw.get("end_time")) or None,

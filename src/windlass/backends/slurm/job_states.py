@@ -87,6 +87,9 @@ def _end(job: SlurmJob) -> tuple[str, str, Failure | None]:
     """Reason, message and failure of a job that did not succeed."""
     if "CANCELLED" in job.states:
         return CANCELLED, "cancelled", None
+    if "FAILED" in job.states and not job.nodes:
+        message = f"Slurm refused it ({job.reason})"
+        return "Misconfigured", message, Failure(FailureClass.USER, "Misconfigured", message, _ms(job.ended) or 0)
     state = next((each for each in _ENDS if each in job.states), "FAILED")
     reason, kind, message = _ENDS[state]
     if not reason:

@@ -25,6 +25,7 @@ _TEXTS = {
     "JobArrayTaskLimit": "as many members of its array run as its limit allows",
     "PartitionNodeLimit": "it requests more nodes than its partition has or allows; it never starts",
     "PartitionTimeLimit": "its time limit is above that of its partition; it never starts",
+    "PartitionConfig": "it requests more than its partition allows or a node of it has; it never starts",
     "PartitionDown": "its partition starts no jobs",
     "PartitionInactive": "its partition is inactive",
     "ReqNodeNotAvail": "a node that it needs is down, drained or reserved",

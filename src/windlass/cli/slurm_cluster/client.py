@@ -156,7 +156,7 @@ class SlurmClient:
         found = self.find(name)
         living = [job for job in found if phase_of(job) not in TERMINAL]
         if not living:
-            raise ApiError(ErrorCode.WRONG_STATE, f"{name} has ended", "submit it again")
+            raise ApiError(ErrorCode.WRONG_STATE, f"{name} has ended", "" if verb == "cancel" else "submit it again")
         self._known_at = -math.inf
         with api_errors():
             if verb == "cancel":

@@ -43,8 +43,8 @@ class SlurmEvents:
             time.sleep(min(wait, timeout))
         if time.monotonic() < self._due:
             return []
-        followed, jobs = self._read()
         self._due = time.monotonic() + self._interval_s
+        followed, jobs = self._read()
         events = [event for job in followed for event in self._events_of(job, jobs)]
         if all(phase_of(job) in TERMINAL for job in followed):
             events.append({"type": "all ended"})

@@ -13,12 +13,15 @@ from windlass.backends.slurm.submission import losses_of
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_follower import JobFollower
 from windlass.cli.job_submission import check_program, read_submissions, refuse_schedules, submission_context
+from windlass.cli.rank_placement import check_ranks
 from windlass.cli.slurm_cluster.client import SlurmClient
+from windlass.cli.slurm_cluster.job_events import SlurmEvents
 from windlass.cli.slurm_cluster.output_file import OutputFile
 from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.screen import Screen
 from windlass.jobs.description.options import RunOptions
 from windlass.jobs.description.submission import Submission
+from windlass.server.discovery import LOST
 from windlass.server.errors import ApiError
 
 _OPTION = " --on slurm"
@@ -101,6 +104,7 @@ def show_output(name: str, selection: LineSelection, screen: Screen) -> int:
     """Prints the selected output of a job, and new output until its end if it is followed. Raises ApiError."""
     client = SlurmClient()
     jobs = client.find(name)
+    check_ranks(name, selection.ranks or (), max(job.tasks for job in jobs))
     files = [OutputFile(job.id, job.output, selection.ranks) for job in jobs if job.output]
     several = len(files) > 1
 
@@ -120,7 +124,7 @@ def show_output(name: str, selection: LineSelection, screen: Screen) -> int:
     kept = past if selection.tail is None else deque(filter(selection.matches, past), selection.tail)
     printed = print_lines(kept)
     if selection.follow:
-        _follow(client, name, files, print_lines)
+        _follow(client.follow(name), files, print_lines, screen.say)
     elif not printed and selection.tail != 0:
         screen.say(_silence(name, [job.output for job in jobs], files))
     screen.close()
@@ -128,11 +132,25 @@ def show_output(name: str, selection: LineSelection, screen: Screen) -> int:
 
 
 def _follow(
-    client: SlurmClient, name: str, files: Sequence[OutputFile], print_lines: Callable[[Iterable[LogLine]], bool]
+    stream: SlurmEvents,
+    files: Sequence[OutputFile],
+    print_lines: Callable[[Iterable[LogLine]], bool],
+    say: Callable[[str], None],
 ) -> None:
-    """Prints new lines until every job has ended."""
-    stream = client.follow(name)
-    while not any(event["type"] == "all ended" for event in stream.poll(_POLL_S)):
+    """Prints new lines until every job has ended. The files grow while the controller of Slurm does not answer."""
+    is_lost, has_ended = False, False
+    while not has_ended:
+        try:
+            has_ended = any(event["type"] == "all ended" for event in stream.poll(_POLL_S))
+            if is_lost:
+                say("reconnected")
+            is_lost = False
+        except ApiError as error:
+            if error.code not in LOST:
+                raise
+            if not is_lost:
+                say(f"{error.message}; its jobs go on")
+            is_lost = True
         for file in files:
             print_lines(file.poll())
     for file in files:

@@ -26,11 +26,12 @@ def format_duration(milliseconds: int | None) -> str:
 
 
 def format_time(at: int | None, now: int | None = None) -> str:
-    """Returns a local time: "14:20:05" today, "11-21 14:20" on another day."""
+    """Returns a local time: "14:20:05" today, "11-21 14:20" on another day, "2028-02-29 00:00" of another year."""
     if at is None:
         return "-"
     then, today = time.localtime(at / 1000), time.localtime((now if now is not None else time.time() * 1000) / 1000)
-    return time.strftime("%H:%M:%S" if then[:3] == today[:3] else "%m-%d %H:%M", then)
+    of_year = "%H:%M:%S" if then[:3] == today[:3] else "%m-%d %H:%M"
+    return time.strftime(of_year if then[0] == today[0] else "%Y-%m-%d %H:%M", then)
 
 
 def format_start(at: int | None, sure: str, now: int | None = None) -> str:

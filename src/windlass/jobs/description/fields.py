@@ -17,11 +17,11 @@ from windlass.jobs.description.schedule_fields import SCHEDULE
 from windlass.jobs.syntax import value_types
 from windlass.jobs.syntax.durations import format_duration
 from windlass.jobs.syntax.field import Field, Shape, Table
-from windlass.jobs.syntax.names import IMAGE, JOB_NAME, NODE_NAME, VARIABLE
+from windlass.jobs.syntax.names import IMAGE, JOB_NAME, QUEUE_NAME, VARIABLE
 from windlass.jobs.syntax.value_types import choice, named, whole
 
 _JOB = value_types.named(JOB_NAME, "name", "small letters, digits and dashes, a letter first, at most 48 characters")
-_QUEUE = named(NODE_NAME, "name of a queue", "small letters, digits, dashes and dots")
+_QUEUE = named(QUEUE_NAME, "name of a queue", "letters, digits, dashes, dots and underscores")
 _POLICY = RestartPolicy()
 _PLAIN = Job("", ())
 

@@ -13,6 +13,8 @@ JOB_NAME = rf"[a-z]([-a-z0-9]{{0,{MAX_NAME - 2}}}[a-z0-9])?"
 """A DNS-1035 label with room for a suffix: services are named by it on Kubernetes."""
 NODE_NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
 """A DNS-1123 subdomain: nodes and queues."""
+QUEUE_NAME = r"[A-Za-z0-9]([-A-Za-z0-9._]{0,251}[A-Za-z0-9])?"
+"""A queue that a job names: one of Windlass, whose names are subdomains, or a partition of Slurm."""
 JOB_REFERENCE = r"[a-z][-a-z0-9]{0,62}(_[0-9]{1,6})?"
 """A job's name or its id: "prep", "prep-7", "prep-7_3"."""
 

@@ -31,6 +31,7 @@ def options(fields: str) -> list[str]:
         ("time: 1h30m", ["--time=0-01:30:00"]),
         ("time: 1h\ngrace: 2m", ["--time=0-01:02:00", "--signal=TERM@120"]),
         ("preemptible: false\nrestart: {infrastructure: 0}", ["--no-requeue"]),
+        ("queue: GPU_A100", ["--partition=GPU_A100"]),
         ("queue: gpu\npriority: -5\nsuspend: true", ["--partition=gpu", "--nice=5", "--hold"]),
         ("avoid: [n1, n2, n3]\nwhole_node: true", ["--exclude=n[1-3]", "--exclusive"]),
         ("affinity: ['a100, nvlink', h100]", ["--constraint='a100&nvlink|h100'"]),

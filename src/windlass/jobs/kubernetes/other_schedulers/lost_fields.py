@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from windlass.core.model.job import DEFAULT_QUEUE, Job, RestartPolicy, VerdictUse
+from windlass.jobs.kubernetes.labels import KUEUE_QUEUE
 from windlass.jobs.kubernetes.other_schedulers.other_scheduler import OtherScheduler
 from windlass.jobs.kubernetes.other_schedulers.portable_gang import is_elastic
 
@@ -35,6 +36,8 @@ def lost_fields(job: Job, target: OtherScheduler) -> Iterator[str]:
 def _of_the_order(job: Job, target: OtherScheduler) -> Iterator[str]:
     if job.queue != DEFAULT_QUEUE and target not in _WITH_QUEUES:
         yield f"queue: {target} has no queues"
+    if target is OtherScheduler.KUEUE and job.labels.get(KUEUE_QUEUE, job.queue) != job.queue != DEFAULT_QUEUE:
+        yield f"queue: the label {KUEUE_QUEUE} names the LocalQueue; remove one of them"
     if job.priority:
         yield "priority: pods have a PriorityClass by name; write pod: {spec: {priorityClassName: NAME}}"
     if job.after:
