@@ -119,11 +119,13 @@ sbatch = UnparsedCommand("sbatch", _sbatch, lambda: _HELP, help="Submit a batch 
 
 
 def submissions_of(job: ImportedJob, source: str) -> list[Submission]:
-    """The job of an imported script, or an array, as it is submitted."""
+    """The job of an imported script, or an array, as it is submitted: its queue is the nearest name of one here."""
     from windlass.jobs.description.job_file import loads  # noqa: PLC0415 - loads the YAML parser
     from windlass.jobs.imports.job_text import job_text  # noqa: PLC0415
+    from windlass.jobs.slurm.option_fields import queue_name  # noqa: PLC0415
 
-    return loads(job_text(job, source), source=f"job of {source}", base=current_folder(), user=current_user())
+    read = loads(job_text(job, source), source=f"job of {source}", base=current_folder(), user=current_user())
+    return [replace(each, job=replace(each.job, queue=queue_name(each.job.queue))) for each in read]
 
 
 def _submit(submissions: list[Submission], context: str | None, namespace: str, state: Path | None) -> list[str]:

@@ -14,7 +14,7 @@ from windlass.jobs.slurm.hostlist import expand_hosts
 from windlass.jobs.slurm.sbatch_options import full_name, is_known
 from windlass.jobs.syntax.array_indexes import format_array, parse_array
 from windlass.jobs.syntax.label_terms import parse_term
-from windlass.jobs.syntax.names import JOB_REFERENCE, LABEL_VALUE, NODE_NAME, VARIABLE, is_name, valid_name
+from windlass.jobs.syntax.names import JOB_REFERENCE, LABEL_VALUE, NODE_NAME, QUEUE_NAME, VARIABLE, is_name, valid_name
 
 Reader: TypeAlias = Callable[[str, Place], Iterator[Outcome]]
 """Reads the value of an option. Raises ValueError if sbatch refuses it."""
@@ -41,16 +41,16 @@ def _name(value: str, place: Place) -> Iterator[Outcome]:
 
 def _partition(value: str, place: Place) -> Iterator[Outcome]:
     first, comma, _ = value.partition(",")
-    name = queue_name(first)
-    yield Setting("queue", name)
+    yield Setting("queue", first if is_name(QUEUE_NAME, first) else valid_name(first))
     if comma:
-        yield Loss(place, "--partition", f"a job has one queue: {name}")
-    elif name != value:
-        yield Loss(place, "--partition", f"its queue is called {name}: small letters, digits, dashes and dots")
+        yield Loss(place, "--partition", f"a job has one queue: {first[:80]}")
+    if not is_name(NODE_NAME, first):
+        called = f"its queue is called {queue_name(first)} on Windlass: small letters, digits, dashes and dots"
+        yield Loss(place, "--partition", called)
 
 
 def queue_name(partition: str) -> str:
-    """The nearest valid name of a queue."""
+    """The nearest valid name of a queue of Windlass."""
     return partition if is_name(NODE_NAME, partition) else valid_name(partition)
 
 
