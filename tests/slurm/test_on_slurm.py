@@ -178,7 +178,8 @@ def test_a_rank_that_the_job_has_not_is_refused(windlass):
 
 
 def test_logs_go_on_while_the_controller_does_not_answer(windlass, slurm, monkeypatch, tmp_path):
-    job = submit(windlass, "--name", "talks", "--", "sh", "-c", "echo begun; until test -e on; do sleep 0.2; done; echo bye")
+    script = "echo begun; until test -e on; do sleep 0.2; done; echo bye"
+    job = submit(windlass, "--name", "talks", "--", "sh", "-c", script)
     slurm.wait_for_state(job.rpartition("-")[2], "RUNNING")
     asked = []
 
