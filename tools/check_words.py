@@ -80,6 +80,8 @@ ONE_NAME_TWICE: dict[str, str] = {
     "Client": "of the Python API, and of the daemon's API",
     "Job": "of the core, and its handle in the Python API: the term of both",
     "JobFailedError": "of the Python API, and of a measured run",
+    "Finding": "of an installation's check, and of a lab's check",
+    "Lab": "a lab of the workshop, and the program JupyterLab",
     "Fault": "of a simulated machine and of a manifest's field",
     "Outcome": "of a simulation and of a request to the API server",
     "ApiError": "errors of the daemon's API and of the Kubernetes API",

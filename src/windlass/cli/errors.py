@@ -30,6 +30,7 @@ def describe_error(error: Exception) -> tuple[str, ExitCode]:
     from windlass.cli.queue_limit import QueueTimeoutError  # noqa: PLC0415
     from windlass.hardware.errors import PlanError  # noqa: PLC0415
     from windlass.jobs.errors import InputError  # noqa: PLC0415
+    from windlass.labs.errors import LabError, LabStateError  # noqa: PLC0415
     from windlass.train.checkpoint.store.errors import CheckpointError, StorageError  # noqa: PLC0415
 
     if isinstance(error, ApiError):
@@ -45,6 +46,8 @@ def describe_error(error: Exception) -> tuple[str, ExitCode]:
         (BackendError, ExitCode.STATE_UNUSABLE),
         (StorageError, ExitCode.STATE_UNUSABLE),
         (CheckpointError, ExitCode.USAGE),
+        (LabStateError, ExitCode.WRONG_STATE),
+        (LabError, ExitCode.USAGE),
     )
     for kind, code in kinds:
         if isinstance(error, kind):

@@ -31,12 +31,12 @@ MEANING = MappingProxyType(
         ExitCode.FAILED: "The job failed without the exit code of a rank. If the exit code of one rank ended the "
         "job, `run` and `alloc` exit with that code; if a signal ended it, with 128 + the signal's number. For "
         "`operator check` and `doctor`: a check failed, or logs name a cause. For `checkpoint verify`: a checkpoint is "
-        "damaged, or there is none. For `lint`: an error was found.",
+        "damaged, or there is none. For `lint`: an error was found. For `lab check`: something of the lab is missing.",
         ExitCode.USAGE: "The command line, the job file, the cluster file or the kubeconfig is wrong or missing; the "
         "message states the place.",
         ExitCode.REFUSED: "The job can never run here; the message names the largest gang that would fit.",
         ExitCode.NO_SUCH_JOB: "No job has this name or id, or several living jobs have this name.",
-        ExitCode.WRONG_STATE: "The state of the job does not allow this.",
+        ExitCode.WRONG_STATE: "The state of the job or of the lab does not allow this.",
         ExitCode.NO_DAEMON: "No daemon runs that the verb needs (on a cluster: no operator), "
         "or it stopped before it answered.",
         ExitCode.SOFTWARE: "A defect of Windlass; the message names the file with the details.",
@@ -77,7 +77,9 @@ def reference() -> str:
         "after it states the fix.\n\n"
         f"| code | meaning |\n|---|---|\n{rows}\n\n"
         "The exit code of a job takes precedence: `windlass run -- sh -c 'exit 3'` exits with 3. Use "
-        "`windlass status JOB -o json` to tell the exit code of a rank from one of this table.\n\n"
+        "`windlass status JOB -o json` to tell the exit code of a rank from one of this table.\n"
+        "Of several jobs, `run` exits with the code of the first one that failed, in the order of their submission: of "
+        "an array, the failed\nmember with the lowest index, whichever member ended first.\n\n"
         "The verbs with the names of Slurm's commands (`sbatch`, `squeue` and the others) exit with 1 after any error, "
         "as those commands do.\n"
     )

@@ -51,6 +51,7 @@ VERBS = MappingProxyType(
         "operator": ("operator", "Install, check, run or uninstall the Kubernetes operator"),
         "up": ("daemon", "Start the daemon"),
         "down": ("daemon", "Stop the daemon"),
+        "lab": ("lab", "The workshop: labs that check themselves, hints, quizzes, cards"),
         "completion": ("shell", "Print the completion script for bash, zsh or fish"),
         "version": ("shell", "Print the version"),
     },

@@ -1,0 +1,90 @@
+"""The view of a lab that `check.py` gets: narrow, typed and read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from windlass.labs.cluster_requests import get_object
+from windlass.labs.errors import LabStateError
+from windlass.labs.evidence import job_records, lab_files
+from windlass.labs.evidence.checkpoint_records import LabCheckpoint, read_checkpoints
+from windlass.labs.evidence.findings import EvidenceError
+from windlass.labs.evidence.job_records import LabJob, MetricSeries
+from windlass.labs.lab_folders import LabFolders, namespace_of
+from windlass.labs.lab_processes import LabProcess, lab_processes
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """Evidence about one started lab. Every method raises EvidenceError, which the engine reports as a finding."""
+
+    id: str
+    folders: LabFolders
+
+    @property
+    def namespace(self) -> str:
+        """The lab's namespace on the cluster."""
+        return namespace_of(self.id)
+
+    def jobs(self) -> Sequence[LabJob]:
+        """Returns the jobs of `windlass run` and `submit` in this lab, oldest first."""
+        return job_records.read_jobs(self.folders.state(self.id))
+
+    def logs(self, job: str, rank: int | None = None, generation: int | None = None) -> Sequence[str]:
+        """Returns the output of a job by its id; of every rank, and of the latest generation, if none is named."""
+        return job_records.read_output(self.folders.state(self.id), job, rank, generation)
+
+    def metrics(self, job: str) -> dict[str, MetricSeries]:
+        """Returns the recorded series of a job by name, such as `windlass_train_loss`."""
+        return job_records.read_series(self.folders.state(self.id), job)
+
+    def checkpoints(self, folder: str) -> Sequence[LabCheckpoint]:
+        """Returns the checkpoints in a folder of the learner, verified byte by byte, newest first."""
+        return read_checkpoints(self.folders.learner(self.id) / folder)
+
+    def files(self, pattern: str) -> Sequence[str]:
+        """Returns the names of the learner's files that match a pattern, such as `runs/*.json`."""
+        return lab_files.file_names(self.folders.learner(self.id), pattern)
+
+    def file(self, name: str) -> str | None:
+        """Returns the text of a learner's file; None if there is none. Its content is untrusted."""
+        return lab_files.read_file(self.folders.learner(self.id), name)
+
+    def json(self, name: str) -> Any:
+        """Returns the content of a learner's JSON file; None if there is none. Its content is untrusted."""
+        return lab_files.read_json(self.folders.learner(self.id), name)
+
+    def record(self, name: str, kind: type[T]) -> T | None:
+        """Returns the content of a learner's JSON file as a record of this kind; None if there is none."""
+        return lab_files.read_record(self.folders.learner(self.id), name, kind)
+
+    def kube(self, path: str) -> Any:
+        """Returns the answer of the API server to GET; None if there is no such object.
+
+        `path`: relative to the lab's namespace as in `pods`, `pods/first` or `batch/v1/jobs`, or absolute as in
+        `/api/v1/nodes`. The answer is untrusted.
+        """
+        try:
+            return get_object(self.folders.kubeconfig(self.id), _absolute(path, self.namespace))
+        except LabStateError as error:
+            what, _, fix = str(error).partition("\n")
+            raise EvidenceError(what, fix) from None
+
+    def processes(self) -> Sequence[LabProcess]:
+        """Returns the living processes that were started in this lab, without the shells of a terminal."""
+        return list(lab_processes(self.folders.state(self.id)))
+
+
+def _absolute(path: str, namespace: str) -> str:
+    """Returns the path of a request: `batch/v1/jobs/x` has a group and a version before the resource."""
+    if path.startswith("/"):
+        return path
+    first, _, rest = path.partition("/")
+    version, _, resource = rest.partition("/")
+    if version.startswith("v") and version[1:2].isdigit() and resource:
+        return f"/apis/{first}/{version}/namespaces/{namespace}/{resource}"
+    return f"/api/v1/namespaces/{namespace}/{path}"
