@@ -253,9 +253,10 @@ def test_every_program_of_the_guide_runs(client: windlass.Client, state: Path, t
         )
         assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr
         printed.append(ran.stdout)
-    function, client_program, errors, loop = printed
+    function, client_program, scheduled, errors, loop = printed
     assert "rank 1 of 2" in function
     assert function.splitlines()[-1] == "{'loss': 0.16666666666666666}"
     assert client_program.startswith("Succeeded\n['hello']\n0 ['hello-")
+    assert "['nightly']\nSucceeded" in scheduled
     assert "largest gang that fits" in errors
     assert loop.count("Succeeded") >= 2

@@ -46,6 +46,7 @@ _MAX_HOURS = 24 * 365
 """Longest course that is shown; telemetry is kept for a shorter time."""
 _NO_HISTORY = {"kind": "history", "name": "History", "text": "does not answer: jobs that have ended are missing here"}
 _MAX_DIGITS = 16
+_MAX_SCHEDULES, _LAST_RUNS = 200, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ class PageViews:
             "nodes": self._nodes,
             "share": self._share,
             "choices": self._choices,
+            "schedules": self._schedules,
         }
         return View((view,), of_all[view]) if view in of_all else None
 
@@ -151,6 +153,20 @@ class PageViews:
 
     async def _share(self) -> Json:
         return self.service.scheduler.shares()
+
+    async def _schedules(self) -> Json:
+        """Schedules with their last runs that have ended."""
+        shown = [
+            line for line in self.service.list_schedules() if self.audience.sees(str(line.get("id", line["name"])))
+        ]
+        runs = [await self._last_runs(line["name"]) for line in shown[:_MAX_SCHEDULES]]
+        lines = [{**line, "runs": of} for line, of in zip(shown, runs, strict=False)]
+        return {"schedules": [{key: line[key] for key in line if key != "spec"} for line in lines]}
+
+    async def _last_runs(self, name: str) -> list[Json]:
+        chosen = replace(parse_history({"name": name}, self.audience.namespaces), limit=_LAST_RUNS)
+        rows = await self.service.ended_jobs(chosen)
+        return [{key: row[key] for key in ("id", "phase", "reason", "finished_at")} for row in rows]
 
     async def _choices(self) -> Json:
         """Values that a job may ask for instead: types of GPUs, and queues."""

@@ -38,6 +38,7 @@ def key(views: PageViews, view: str, name: str, filters: dict[str, str]) -> Any:
     [
         ("overview", "", [{}, {"x": "1"}, {"hours": "2"}], None),
         ("nodes", "", [{}, {"limit": "7"}], None),
+        ("schedules", "", [{}, {"name": "nightly"}], None),
         ("queue", "", [{}, {"limit": "200"}, {"limit": "0200"}, {"progress": ""}, {"y": "z"}], {"limit": "7"}),
         ("queue", "", [{"search": "BIG"}, {"search": "big"}], {"search": "wide"}),
         ("queue", "", [{"user": "ann,bob"}, {"user": "bob,ann"}], {"user": "ann"}),

@@ -2,6 +2,7 @@ import { paced, soon } from "../client.js";
 import { empty, encodeId, h, jobLink, noJobs, section as partOf, stateOf, swap } from "../dom.js";
 import { explanationOf } from "../explanation.js";
 import { count, duration, gang, iso, seconds, starts, trimmed } from "../format.js";
+import { Schedules } from "../schedules.js";
 import { Table } from "../table.js";
 import { TimeAxis } from "../timeaxis.js";
 import { WhatIf } from "../whatif.js";
@@ -48,6 +49,7 @@ export function create({ get, about }) {
   const explained = h("div", { class: "explained" });
   const why = partOf("why", "Why it waits", explained);
   const axis = new TimeAxis();
+  const schedules = new Schedules(get);
   const axisSection = partOf("time", "Runs, expected starts and reservations", axis.element);
   const askWhy = paced((id) => get(`/api/why/${encodeId(id)}`));
   let supposed = null;
@@ -57,7 +59,7 @@ export function create({ get, about }) {
   const expected = (row) => (expectedAt.has(row.id) ? starts({ eta: expectedAt.get(row.id), certainty: "expected" }, now) : "");
   const page = {
     keys: { w: { text: "Why the chosen job waits", act: () => explain(document.activeElement.closest("tr")?.querySelector("a")?.textContent) } },
-    elements: [h("div", { class: "head" }, h("div", {}, h("h1", {}, "Queue"), total), h("div", { class: "tools" }, search, phase, table.button("queue", async () => (await rowsOf(MOST_SAVED)).jobs))), section, why, axisSection],
+    elements: [h("div", { class: "head" }, h("div", {}, h("h1", {}, "Queue"), total), h("div", { class: "tools" }, search, phase, table.button("queue", async () => (await rowsOf(MOST_SAVED)).jobs))), section, why, axisSection, schedules.section],
     async update() {
       const found = await rowsOf(limit);
       now = found.now;
@@ -70,7 +72,7 @@ export function create({ get, about }) {
       const drawn = showAxis();
       if (axisDrawn) drawn.catch(() => {}); // with many jobs it takes a second, for which no change of a row waits
       const first = location.hash === "#time" ? drawn : soon(drawn);
-      await Promise.all([soon(showWhy()), axisDrawn ? null : first]);
+      await Promise.all([soon(showWhy()), axisDrawn ? null : first, soon(schedules.update())]);
     },
   };
 

@@ -1,0 +1,48 @@
+import { empty, h, jobLink, section as partOf, stateOf } from "./dom.js";
+import { clock, iso } from "./format.js";
+import { Table } from "./table.js";
+
+const PERIOD_MS = 5_000; // between two requests: each reads the last runs of every schedule
+const NONE = "No job is submitted again by a schedule. One for every night is made by:";
+const COMMAND = "windlass submit --name nightly --cron \"0 3 * * *\" -- python train.py";
+
+// The table of schedules, below the queue.
+export class Schedules {
+  constructor(get) {
+    this.get = get;
+    this.at = 0;
+    const id = (row) => row.id || row.name;
+    this.table = new Table([
+      ["Schedule", (row) => h("a", { href: `/history?name=${encodeURIComponent(row.name)}` }, id(row))],
+      ["State", stateOfSchedule, { short: true }],
+      ["Times", (row) => `${row.cron} (${row.time_zone})`],
+      ["Next run", (row) => clock(row.next), { short: true, csv: (row) => iso(row.next) }],
+      ["While a run is active", (row) => row.policy, { wide: true }],
+      ["Last runs", lastRuns],
+      ["Latest outcome", (row) => row.notes.at(-1)?.message || "", { whole: true, optional: true }],
+    ], id, "Schedules");
+    this.body = h("div", {});
+    this.section = partOf("schedules", "Schedules", this.body);
+  }
+
+  async update() {
+    if (Date.now() - this.at < PERIOD_MS) return;
+    this.at = Date.now();
+    const { schedules } = await this.get("/api/schedules");
+    this.table.update(schedules);
+    if (!schedules.length) this.body.replaceChildren(empty(NONE, COMMAND));
+    else if (this.table.element.parentNode !== this.body) this.body.replaceChildren(this.table.element);
+    this.section.hidden = false;
+  }
+}
+
+function stateOfSchedule(row) {
+  const name = row.suspended ? "Suspended" : row.active.length ? "Running" : "Queued";
+  return h("span", { class: `state ${name}` }, { Suspended: "suspended", Running: "run active", Queued: "waits for its time" }[name]);
+}
+
+function lastRuns(row) {
+  const ended = row.runs.map((run) => [jobLink(run.id), " ", stateOf(run)]);
+  const all = [...row.active.map((id) => [jobLink(id), " active"]), ...ended];
+  return h("span", {}, all.flatMap((parts, index) => (index ? [", ", ...parts] : parts)));
+}
