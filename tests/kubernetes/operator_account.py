@@ -13,7 +13,7 @@ from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.controlplane import kubeconfig
 from windlass.controlplane.cluster import ControlPlane
 from windlass.deploy.permissions import FOREIGN_POD_GROUPS
-from windlass.deploy.roles import cordon_roles, mpijob_v1_roles, operator_roles, pod_group_roles
+from windlass.deploy.roles import cordon_roles, cull_roles, mpijob_v1_roles, operator_roles, pod_group_roles
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.operator_names import OPERATOR
 
@@ -45,7 +45,12 @@ def _grant(plane: ControlPlane) -> None:
     """Creates the roles. Blocks for milliseconds, so that synchronous callers inside of a running loop can use it."""
     server = urlsplit(plane.url)
     connection = http.client.HTTPSConnection(server.hostname or "", server.port, context=plane.admin.ssl(), timeout=30)
-    optional = [*mpijob_v1_roles(NAMESPACE), *cordon_roles(NAMESPACE), *pod_group_roles(NAMESPACE, FOREIGN_POD_GROUPS)]
+    optional = [
+        *mpijob_v1_roles(NAMESPACE),
+        *cordon_roles(NAMESPACE),
+        *cull_roles(NAMESPACE),
+        *pod_group_roles(NAMESPACE, FOREIGN_POD_GROUPS),
+    ]
     for manifest in map(_renamed, [*operator_roles(NAMESPACE), *optional]):
         connection.request("POST", _path(manifest), json.dumps(manifest), {"Content-Type": "application/json"})
         answer = connection.getresponse()

@@ -20,7 +20,7 @@ from windlass.deploy.monitoring.prometheus_operator import monitoring_objects
 from windlass.deploy.network_policies import operator_policies
 from windlass.deploy.operator import REPLICAS, Setup, operator_objects
 from windlass.deploy.permissions import FOREIGN_POD_GROUPS
-from windlass.deploy.roles import cordon_roles, mpijob_v1_roles, pod_group_roles
+from windlass.deploy.roles import cordon_roles, cull_roles, mpijob_v1_roles, pod_group_roles
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml
 
@@ -43,6 +43,7 @@ _TEMPLATED = Setup(
     mpijob_v1="{{ .Values.mpiJobV1 }}",
     diagnoses_at_once="{{ .Values.diagnosesAtOnce }}",
     cordon_bad_nodes="{{ .Values.cordonBadNodes }}",
+    cull_notebooks="{{ .Values.cullNotebooks }}",
     managed_namespaces="{{ .Values.managedNamespaces }}",
     foreign_schedulers="{{ .Values.foreignSchedulers }}",
     network="{{ .Values.network }}",
@@ -58,10 +59,11 @@ def chart_files() -> Iterator[tuple[str, str]]:
         yield f"templates/{group}.yaml", _if(f"crds.{group}", as_yaml([_kept(crd) for crd in crds([group])]))
     yield (
         "templates/permissions.yaml",
-        _template(permission_objects(replace(_TEMPLATED, mpijob_v1=False, cordon_bad_nodes=0))),
+        _template(permission_objects(replace(_TEMPLATED, mpijob_v1=False, cordon_bad_nodes=0, cull_notebooks=""))),
     )
     yield "templates/mpijob-v1.yaml", _if("mpiJobV1", as_yaml(mpijob_v1_roles(_TEMPLATED.namespace)))
     yield "templates/cordon.yaml", _if("cordonBadNodes", as_yaml(cordon_roles(_TEMPLATED.namespace)))
+    yield "templates/cull.yaml", _if("cullNotebooks", as_yaml(cull_roles(_TEMPLATED.namespace)))
     for dialect in FOREIGN_POD_GROUPS:
         roles = as_yaml(pod_group_roles(_TEMPLATED.namespace, [dialect]))
         yield f"templates/podgroups-{dialect}.yaml", _if(f"podGroupRights.{dialect}", roles)
@@ -81,6 +83,7 @@ def values() -> Manifest:
         "mpiJobV1": _DEFAULTS.mpijob_v1,
         "diagnosesAtOnce": _DEFAULTS.diagnoses_at_once,
         "cordonBadNodes": _DEFAULTS.cordon_bad_nodes,
+        "cullNotebooks": _DEFAULTS.cull_notebooks,
         "managedNamespaces": _DEFAULTS.managed_namespaces,
         "foreignSchedulers": _DEFAULTS.foreign_schedulers,
         "network": _DEFAULTS.network,

@@ -12,7 +12,7 @@ from windlass.deploy.monitoring.prometheus_operator import monitoring_objects
 from windlass.deploy.network_policies import operator_policies
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
 from windlass.deploy.pod_policy import pod_policies
-from windlass.deploy.roles import cordon_roles, mpijob_v1_roles, operator_roles, pod_group_roles, user_roles
+from windlass.deploy.roles import cordon_roles, cull_roles, mpijob_v1_roles, operator_roles, pod_group_roles, user_roles
 from windlass.deploy.trainer_objects import trainer_objects
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
@@ -43,6 +43,7 @@ def permission_objects(setup: Setup) -> list[Manifest]:
     """Roles of the operator, and rules added to the roles of users."""
     optional = mpijob_v1_roles(setup.namespace) if setup.mpijob_v1 else []
     optional += cordon_roles(setup.namespace) if setup.cordon_bad_nodes else []
+    optional += cull_roles(setup.namespace) if setup.cull_notebooks else []
     groups = pod_group_roles(setup.namespace, setup.pod_groups)
     return [*operator_roles(setup.namespace), *optional, *groups, *user_roles()]
 

@@ -1,10 +1,11 @@
 """Files of the kustomize base and its overlays.
 
 The base is the operator without any definition of a kind; an overlay adds the definitions that its clusters need. The
-default queue has a folder of its own, because kubectl refuses an object whose kind is created by the same call. So have
-the policies that write users, because API servers before 1.36 refuse their kinds, and the rights for MPIJobs of version
-v1, for PodGroups of other schedulers and for cordoning nodes, because they are optional. The standard runtimes of
-TrainJobs are both. So are the objects for the Prometheus operator, whose kinds may be missing.
+default queue has a folder of its own, because kubectl refuses an object whose kind is created by the same call. So
+have the policies that write users, because API servers before 1.36 refuse their kinds, and the rights for MPIJobs of
+version v1, for PodGroups of other schedulers, for cordoning nodes and for stopping idle notebooks, because they are
+optional. The standard runtimes of TrainJobs are both. So are the objects for the Prometheus operator, whose kinds may
+be missing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from windlass.deploy.monitoring.prometheus_operator import monitoring_objects
 from windlass.deploy.network_policies import job_namespace_policy, operator_policies
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
 from windlass.deploy.permissions import FOREIGN_POD_GROUPS
-from windlass.deploy.roles import cordon_roles, mpijob_v1_roles, pod_group_roles
+from windlass.deploy.roles import cordon_roles, cull_roles, mpijob_v1_roles, pod_group_roles
 from windlass.deploy.trainer_objects import trainer_objects
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml
@@ -58,6 +59,8 @@ def kustomize_files() -> Iterator[tuple[str, str]]:
     yield "mpijob-v1/kustomization.yaml", _folder(resources=["roles.yaml"])
     yield "cordon/roles.yaml", as_yaml(cordon_roles(setup.namespace))
     yield "cordon/kustomization.yaml", _folder(resources=["roles.yaml"])
+    yield "cull/roles.yaml", as_yaml(cull_roles(setup.namespace))
+    yield "cull/kustomization.yaml", _folder(resources=["roles.yaml"])
     yield "monitoring/monitoring.yaml", as_yaml(monitoring_objects(setup))
     yield "monitoring/kustomization.yaml", _folder(resources=["monitoring.yaml"])
     for dialect in FOREIGN_POD_GROUPS:

@@ -51,6 +51,8 @@ class Setup:
     """Failed attempts that are diagnosed at the same time; 0: none is. A text is a template of Helm."""
     cordon_bad_nodes: int | str = 0
     """Maximum number of nodes that are cordoned because diagnoses prove them bad. A text is a template of Helm."""
+    cull_notebooks: str = ""
+    """Idle time after which Notebooks are stopped, such as "24h"; "": never."""
     managed_namespaces: str = ALL_NAMESPACES
     """"all": those without `windlass.dev/managed: "false"`; "labelled": only those with "true"."""
     foreign_schedulers: str = ""
@@ -155,6 +157,7 @@ def _container(setup: Setup) -> Manifest:
             f"--history=sqlite:///{_HISTORY}/history.sqlite",
             f"--diagnoses-at-once={setup.diagnoses_at_once}",
             f"--cordon-bad-nodes={setup.cordon_bad_nodes}",
+            f"--cull-notebooks={setup.cull_notebooks}",
         ],
         "env": [{"name": "NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
         "envFrom": [{kind: {"name": TELEMETRY, "optional": True}} for kind in ("configMapRef", "secretRef")],

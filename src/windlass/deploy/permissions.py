@@ -152,6 +152,9 @@ rules for other schedulers need. Coscheduling's are among those of all jobs."""
 CORDON = (Permission("cordon nodes that diagnoses prove to be bad, if configured", CORE, ("nodes",), ("patch",)),)
 """Permission in a role of its own that an installation has only with a limit on these nodes."""
 
+CULL = (Permission("stop Notebooks that are idle, if configured", kubeflow.GROUP, ("notebooks",), ("patch",)),)
+"""Permission in a role of its own that an installation has only with a limit on their idle time."""
+
 QUERIES = (
     Permission(
         "identify agents, and users who ask with a token", "authentication.k8s.io", ("tokenreviews",), ("create",)

@@ -8,6 +8,7 @@ from windlass.deploy.crds import definitions
 from windlass.deploy.labels import NAME, labels_of
 from windlass.deploy.permissions import (
     CORDON,
+    CULL,
     FOREIGN_POD_GROUPS,
     JOBS,
     MPIJOB_V1,
@@ -59,6 +60,15 @@ def cordon_roles(namespace: str) -> list[Manifest]:
     about = {"name": f"{OPERATOR}-cordon", "labels": labels_of("operator")}
     return [
         _role("ClusterRole", about, CORDON),
+        _binding("ClusterRoleBinding", "ClusterRole", about, _account(namespace)),
+    ]
+
+
+def cull_roles(namespace: str) -> list[Manifest]:
+    """Roles with which the operator stops idle Notebooks."""
+    about = {"name": f"{OPERATOR}-cull", "labels": labels_of("operator")}
+    return [
+        _role("ClusterRole", about, CULL),
         _binding("ClusterRoleBinding", "ClusterRole", about, _account(namespace)),
     ]
 

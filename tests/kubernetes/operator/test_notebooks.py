@@ -11,6 +11,7 @@ from backend_host import Behaviour
 from operator_place import OperatorPlace
 
 import strays
+from windlass.server.operator.notebook_culler import LAST_ACTIVITY, NotebookCuller
 
 NOTEBOOKS = "/apis/kubeflow.org/v1/namespaces/default/notebooks"
 OLD_NOTEBOOKS = "/apis/kubeflow.org/v1beta1/namespaces/default/notebooks"
@@ -145,3 +146,50 @@ async def preempt(place: OperatorPlace) -> None:
     assert first["metadata"]["uid"] != second["metadata"]["uid"]
     assert "lesson-work" in str(second["spec"]["volumes"])
     await place.api.delete(f"{NOTEBOOKS}/lesson")
+
+
+def test_an_idle_notebook_is_stopped_and_starts_when_the_annotation_is_removed(tell):
+    kernels: list[Any] = []
+    asked: list[tuple[str, int, str]] = []
+
+    async def answer(host: str, port: int, path: str) -> object:
+        asked.append((host, port, path))
+        return kernels
+
+    def annotations(found: Any) -> dict[str, str]:
+        return found["metadata"].get("annotations") or {}
+
+    async def story(place: OperatorPlace) -> None:
+        culler = NotebookCuller(place.world, limit_ms=3_600_000, read=answer)
+        await place.api.post(NOTEBOOKS, notebook())
+        await until(place, f"{NOTEBOOKS}/lesson", status("readyReplicas", 1))
+        # 1. A notebook of which nothing is known yet is active now.
+        await culler.look()
+        found = await until(place, f"{NOTEBOOKS}/lesson", lambda found: LAST_ACTIVITY in annotations(found))
+        assert STOPPED not in annotations(found)
+        assert asked[0][1:] == (8888, "/notebook/default/lesson/api/kernels")
+        # 2. Its last activity was two hours ago, and its kernels are idle: it is stopped.
+        kernels.append({"execution_state": "idle", "last_activity": "2026-01-01T00:00:00Z"})
+        old = {"metadata": {"annotations": {LAST_ACTIVITY: "2026-01-01T00:00:00Z"}}}
+        await place.api.patch(f"{NOTEBOOKS}/lesson", old)
+        known = place.world.job_objects
+        await until_true(lambda: any("2026-01-01" in str(cache.objects) for cache in known.values()))
+        await culler.look()
+        found = await until(place, f"{NOTEBOOKS}/lesson", status("state", "Suspended"))
+        assert STOPPED in annotations(found)
+        assert LAST_ACTIVITY not in annotations(found)
+        await until(place, PODS, lambda pods: not pods["items"])
+        # 3. Without the annotation it starts again, and counts as active.
+        await place.api.patch(f"{NOTEBOOKS}/lesson", {"metadata": {"annotations": {STOPPED: None}}})
+        await until(place, f"{NOTEBOOKS}/lesson", status("readyReplicas", 1))
+        await culler.look()
+        assert STOPPED not in annotations(await place.api.get(f"{NOTEBOOKS}/lesson"))
+        await place.api.delete(f"{NOTEBOOKS}/lesson")
+
+    tell(story)
+
+
+async def until_true(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(strays.TIMEOUT_S):
+        while not holds():  # noqa: ASYNC110 - polled
+            await asyncio.sleep(0.05)

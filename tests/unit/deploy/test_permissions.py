@@ -6,7 +6,7 @@ from windlass.backends.kubernetes.client import resources
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.deploy.crds import definitions
 from windlass.deploy.permissions import CORDON, JOBS, MPIJOB_V1, QUERIES, SCHEDULING, own_permissions
-from windlass.deploy.roles import cordon_roles, mpijob_v1_roles, operator_roles, user_roles
+from windlass.deploy.roles import cordon_roles, cull_roles, mpijob_v1_roles, operator_roles, user_roles
 from windlass.jobs.kubernetes.query_api import OF_CLUSTER, OF_JOBS, SNAPSHOTS
 
 EVERY = (*SCHEDULING, *JOBS, *QUERIES, *MPIJOB_V1, *CORDON)
@@ -66,6 +66,7 @@ def test_nodes_are_changed_only_by_a_role_of_their_own():
     assert granted(CORDON) == {("", "nodes", "patch")}
     assert granted((*SCHEDULING, *JOBS, *QUERIES, *MPIJOB_V1)).isdisjoint(granted(CORDON))
     assert {role["metadata"]["name"] for role in cordon_roles("team")} == {"windlass-operator-cordon"}
+    assert {role["metadata"]["name"] for role in cull_roles("team")} == {"windlass-operator-cull"}
 
 
 def test_no_lease_is_read_but_the_operators_own():

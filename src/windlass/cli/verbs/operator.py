@@ -21,6 +21,7 @@ from windlass.cli.verb_group import verb_group
 from windlass.cli.verbs.operator_run import (
     ContextOption,
     CordonOption,
+    CullOption,
     DiagnosesOption,
     ForeignSchedulersOption,
     KubeconfigOption,
@@ -31,6 +32,7 @@ from windlass.cli.verbs.operator_run import (
     NamespaceOption,
     NetworkOption,
     access_to,
+    idle_limit,
     network_defaults,
     run,
     scheduler_rules,
@@ -85,6 +87,7 @@ def install(
     ] = False,
     diagnoses_at_once: DiagnosesOption = 1,
     cordon_bad_nodes: CordonOption = 0,
+    cull_notebooks: CullOption = "",
     managed_namespaces: ManagedNamespacesOption = ManagedNamespaces.ALL,
     foreign_schedulers: ForeignSchedulersOption = "",
     network: NetworkOption = "",
@@ -113,6 +116,7 @@ def install(
     setup = replace(setup, mpijob_v1=mpijob_v1, managed_namespaces=str(managed_namespaces))
     setup = replace(setup, network=network if network_defaults(network) else "")
     setup = replace(setup, diagnoses_at_once=diagnoses_at_once, cordon_bad_nodes=cordon_bad_nodes)
+    setup = replace(setup, cull_notebooks=cull_notebooks if idle_limit(cull_notebooks) else "")
     setup = replace(setup, metrics_level=str(metrics_level), monitoring=monitoring)
     groups = chosen_groups(others=not without_crds, trainer=trainer, pod_groups=pod_groups)
     objects = installation_objects(setup, groups, trainer=trainer)

@@ -227,6 +227,14 @@ CordonOption: TypeAlias = Annotated[
         "Only nodes of a cluster: those of this machine are never cordoned, and `restart: {verdict: act}` avoids them.",
     ),
 ]
+CullOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--cull-notebooks",
+        metavar="DURATION",
+        help="Stop Notebook objects whose kernels were idle for so long, such as 24h; by default never.",
+    ),
+]
 _Keep: TypeAlias = Annotated[str, typer.Option("--keep", metavar="DURATION", help="How long ended jobs are kept.")]
 _EVERYWHERE = "0.0.0.0"  # noqa: S104 - probes and Prometheus connect from outside the pod
 
@@ -264,6 +272,7 @@ def run(
     history: _History = "",
     diagnoses_at_once: DiagnosesOption = 1,
     cordon_bad_nodes: CordonOption = 0,
+    cull_notebooks: CullOption = "",
     keep: _Keep = "14d",
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
@@ -292,12 +301,18 @@ def run(
         rank_metrics=metrics_level is MetricsLevel.RANK,
         diagnoses_at_once=diagnoses_at_once,
         cordon_limit=cordon_bad_nodes,
+        cull_notebooks_ms=idle_limit(cull_notebooks),
         agents_port=agents_port,
         agents_any_source=agents_any_source,
         retention=_retention(keep),
         backend=replace(_backend_settings(at_once, image_pull_timeout, leave_kinds, managed_namespaces), kinds=kinds),
     )
     return _run_until_signal(run_operator(options, lambda text: print(text, flush=True)))
+
+
+def idle_limit(text: str) -> int:
+    """Returns the value of --cull-notebooks in milliseconds, 0 without one. Raises UsageError."""
+    return parse_duration_option("--cull-notebooks", text) if text else 0
 
 
 def _run_until_signal(replica: Coroutine[Any, Any, None]) -> int:

@@ -48,7 +48,8 @@ async def remove(connection: Connection, setup: Setup, *, delete_jobs: bool) -> 
     scheduler would place any more. `delete_jobs`: delete our definitions too, and with them every object of these kinds
     and their pods.
     """
-    for manifest in _objects(replace(setup, mpijob_v1=True, cordon_bad_nodes=1, pod_groups=tuple(FOREIGN_POD_GROUPS))):
+    everything = replace(setup, mpijob_v1=True, cordon_bad_nodes=1, cull_notebooks="1h")
+    for manifest in _objects(replace(everything, pod_groups=tuple(FOREIGN_POD_GROUPS))):
         if await _delete(connection, manifest):
             yield display_name(manifest)
     for manifest in public_objects():

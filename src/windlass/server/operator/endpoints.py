@@ -28,6 +28,7 @@ from windlass.server.operator.history.recorder import HistoryRecorder
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.metrics import OperatorMetrics, TurnTimer, render_metrics
 from windlass.server.operator.node_cordon import NodeCordon
+from windlass.server.operator.notebook_culler import NotebookCuller
 from windlass.server.operator.ongoing_commit import OngoingCommit
 from windlass.server.operator.queries.app import QueryServer
 from windlass.server.operator.queries.authentication import Authenticator
@@ -59,6 +60,8 @@ class EndpointSettings:
     """Seconds for which a job waits for the same obstacle before that is diagnosed."""
     cordon_limit: int = 0
     """Maximum number of nodes that are cordoned because diagnoses prove them bad."""
+    cull_notebooks_ms: int = 0
+    """Idle time after which Notebooks are stopped; 0: never."""
     exports: ExportSettings = field(default_factory=ExportSettings)
 
 
@@ -91,6 +94,7 @@ class Endpoints:
         self._diagnosis: tuple[FailureDiagnosis | NodeCordon, ...] = ()
         self._waits: WaitDiagnosis | None = None
         self._publisher: TelemetryPublisher | None = None
+        self._culler: NotebookCuller | None = None
 
     def lead(
         self, controller: Controller, backend: KubernetesBackend, recovered: Sequence[JobState]
@@ -112,6 +116,9 @@ class Endpoints:
         self.dashboard.start()
         self._metrics.leading = True
         self._publish(records, backend)
+        if limit_ms := self._settings.cull_notebooks_ms:
+            self._culler = NotebookCuller(backend, limit_ms)
+            self._culler.start()
         observers: list[Observer] = [
             recorder,
             TurnTimer(self._metrics, lambda: controller.decision),
@@ -158,6 +165,9 @@ class Endpoints:
         for each in self._diagnosis:
             await each.close()
         self._diagnosis = ()
+        if self._culler is not None:
+            await self._culler.close()
+            self._culler = None
         if self._waits is not None:
             await self._waits.close()
             self._waits = None

@@ -59,6 +59,8 @@ class OperatorOptions:
     """Failed attempts that are diagnosed at the same time; 0: none is."""
     cordon_limit: int = 0
     """Maximum number of nodes that are cordoned because diagnoses prove them bad."""
+    cull_notebooks_ms: int = 0
+    """Idle time after which Notebooks are stopped; 0: never."""
     agents_port: int = AGENTS_PORT
     """Port for agents in pods, if `backend.kinds.agents` names their address; 0: a free port."""
     agents_any_source: bool = False
@@ -113,6 +115,7 @@ def _endpoint_settings(options: OperatorOptions, exports: ExportSettings) -> End
         rank_metrics=options.rank_metrics,
         diagnoses_at_once=options.diagnoses_at_once,
         cordon_limit=options.cordon_limit,
+        cull_notebooks_ms=options.cull_notebooks_ms,
         exports=exports,
     )
 
