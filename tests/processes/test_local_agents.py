@@ -25,9 +25,12 @@ from windlass.server.progress import summarize_progress
 WAITS = """
 import os, sys, time
 rank, generation = os.environ["RANK"], int(os.environ["WINDLASS_GENERATION"])
-print(f"rank {rank} generation {generation} pid {os.getpid()}", flush=True)
+sys.stdout.write(f"rank {rank} generation {generation} pid {os.getpid()}\\n")
 while generation < int(sys.argv[1]):
     time.sleep(0.02)
+"""
+"""The line and its end are one write: `print` makes two. A rank that is killed in between leaves a line without an end, and
+the next generation continues that line.
 """
 QUICK = RestartPolicy(backoff_base=10)
 
