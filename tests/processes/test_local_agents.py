@@ -29,8 +29,8 @@ sys.stdout.write(f"rank {rank} generation {generation} pid {os.getpid()}\\n")
 while generation < int(sys.argv[1]):
     time.sleep(0.02)
 """
-"""The line and its end are one write: `print` makes two. A rank that is killed in between leaves a line without an end, and
-the next generation continues that line.
+"""The line and its end are one write: `print` makes two. A rank that is killed in between leaves a line without an end,
+which the next generation continues.
 """
 QUICK = RestartPolicy(backoff_base=10)
 

@@ -64,9 +64,15 @@ def end_lines(job: Json, logs: str, option: str = "") -> list[str]:
     attempts = pluralize(job["attempts"], "attempt")
     return [
         f"job {job['id']} {_outcome(job)}: waited {format_duration(waited)}, {ran}, {attempts}",
-        *([verdict_line(job["diagnosis"])] if (job.get("diagnosis") or {}).get("rule") else []),
+        *_verdict_lines(job, option),
         *([f"logs: {_log_location(job['id'] + option, logs)}"] if job["attempts"] else []),
     ]
+
+
+def _verdict_lines(job: Json, option: str) -> list[str]:
+    if job["phase"] == "Failed" and job["reason"] != "Cancelled" and job.get("awaits_diagnosis"):
+        return [f"no verdict yet: windlass doctor {job['id']}{option}"]
+    return [verdict_line(job["diagnosis"])] if (job.get("diagnosis") or {}).get("rule") else []
 
 
 def _log_location(words: str, folder: str) -> str:

@@ -245,6 +245,21 @@ def test_the_first_failure_is_that_of_the_job_that_was_submitted_first(attend, m
     assert printed == [f"{namespace}{job_id}" for job_id in ("digits_0", "digits_9", "digits_11", "later")]
 
 
+def test_a_failure_without_a_verdict_names_the_command_that_has_it_later(attend, made):
+    """The user interrupts the wait for the verdict."""
+    connection = Connection(end(made.line(made.failed(failed_generation=1))), story={"awaits_diagnosis": True})
+    code, output = attend(connection, interrupts=SimpleNamespace(count=1, names=["SIGINT"]))
+    assert code == 3
+    assert "no verdict yet: windlass doctor digits-1" in output.splitlines()
+
+
+def test_the_verdict_on_a_failure_is_awaited(attend, made):
+    cause = {"text": "the disk is full", "certainty": "proven", "rule": "disk-full"}
+    story = {"awaits_diagnosis": False, "diagnosis": cause}
+    _, output = attend(Connection(end(made.line(made.failed(failed_generation=1))), story=story))
+    assert output.splitlines()[-2] == "verdict: the disk is full (proven, disk-full)"
+
+
 def test_the_end_of_a_job_that_never_ran(made):
     never = made.line(made.queued(), phase="Failed", reason="Cancelled", finished_at=NOW + 2_000, attempts=0)
     assert job_messages.end_lines(never, "/logs") == ["job digits-1 cancelled: waited 2.0 s, never ran, 0 attempts"]
