@@ -1,24 +1,72 @@
-"""The machine that a lab needs: folders of its own, and for labs on a cluster the cluster of the workshop."""
+"""The machine that a lab needs: folders of its own, and for labs on a cluster one cluster for all of them."""
 
 import pytest
+from slurm_cluster import slurm_cluster
 
+from windlass.controlplane.build import BuildError
+from windlass.controlplane.cluster_folder import ClusterError
+from windlass.labs.errors import LabError
+from windlass.labs.lab_cluster import cluster_down, cluster_up
 from windlass.labs.lab_folders import LabFolders
 from windlass.labs.lab_reset import reset_lab
+from windlass.labs.lab_start import check_needs
+
+
+class Clusters:
+    """The cluster of the session: started by the first lab that needs one, again where a lab needs Kueue too."""
+
+    def __init__(self, folders):
+        self.folders, self.has_kueue, self.running = folders, False, None
+
+    def serve(self, lab):
+        kueue = "kueue" in lab.facts.needs
+        if self.running is None or (kueue and not self.has_kueue):
+            self.close()
+            self.running = cluster_up(self.folders.cluster, print, kueue=kueue)
+            self.has_kueue = kueue
+        if "real-nodes" in lab.facts.needs and not self.running.real:
+            pytest.skip("real nodes need root, and Debian's packages that `windlass lab cluster up` names")
+        return self.folders
+
+    def close(self):
+        cluster_down(self.folders.cluster)
+        self.running = None
+
+
+@pytest.fixture(scope="session")
+def clusters(tmp_path_factory):
+    made = Clusters(LabFolders(tmp_path_factory.mktemp("workshop")))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def running_slurm():
+    with slurm_cluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture
-def machine_of(tmp_path, monkeypatch):
-    """Returns the folders of the workshop for a lab; at the end the lab is reset, and left nothing behind."""
-    folders = LabFolders(tmp_path / "labs")
+def machine_of(tmp_path, monkeypatch, request, clusters):
+    """Returns the folders of the workshop for a lab; at the end the lab is reset, and has left nothing behind."""
     used = []
-    for name in ("WINDLASS_ON", "WINDLASS_STATE", "WINDLASS_LAB", "KUBECONFIG"):
+    for name in ("WINDLASS_ON", "WINDLASS_STATE", "WINDLASS_LAB", "KUBECONFIG", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
 
     def make(lab):
-        used.append(lab)
+        try:
+            check_needs(lab)
+            folders = clusters.serve(lab) if lab.needs_cluster else LabFolders(tmp_path / "labs")
+        except (LabError, ClusterError, BuildError) as lacking:
+            pytest.skip(str(lacking))
+        if "slurm" in lab.facts.needs:
+            running = request.getfixturevalue("running_slurm")
+            monkeypatch.setenv("SLURM_CONF", running.environment["SLURM_CONF"])
+        used.append((lab, folders))
         return folders
 
     yield make
-    for lab in used:
+    for lab, folders in used:
         reset_lab(lab, folders, print)
         assert not folders.learner(lab.facts.id).exists()
+        assert not folders.own(lab.facts.id).exists()

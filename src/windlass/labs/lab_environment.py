@@ -22,6 +22,7 @@ def lab_variables(lab: LabDescription, folders: LabFolders) -> dict[str, str]:
         LAB_VARIABLE: lab_id,
         ROOT_VARIABLE: str(folders.root),
         "WINDLASS_STATE": str(folders.state(lab_id)),
+        "WINDLASS_CONFIG": str(folders.own(lab_id) / "config.yaml"),  # defaults of the learner would select a target
     }
     if lab.needs_cluster:
         variables["KUBECONFIG"] = str(folders.kubeconfig(lab_id))

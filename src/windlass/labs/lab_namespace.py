@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from windlass.labs.cluster_requests import START_CLUSTER, create_object, delete_object
+from windlass.labs.cluster_requests import START_CLUSTER, create_object, delete_object, get_object
 from windlass.labs.errors import LabStateError
 from windlass.labs.lab_folders import LabFolders, namespace_of
+
+_TIMEOUT_S = 90.0
+_PAUSE_S = 0.2
 
 
 def create_namespace(folders: LabFolders, lab_id: str) -> None:
@@ -19,11 +24,26 @@ def create_namespace(folders: LabFolders, lab_id: str) -> None:
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
     write_kubeconfig(folders.cluster_kubeconfig, folders.kubeconfig(lab_id), name)
     create_object(folders.kubeconfig(lab_id), "/api/v1/namespaces", body)
+    account = f"/api/v1/namespaces/{name}/serviceaccounts/default"  # no pod is created before it
+    _wait(lambda: get_object(folders.kubeconfig(lab_id), account) is not None, f"the namespace {name} is not ready")
 
 
 def delete_namespace(folders: LabFolders, lab_id: str) -> None:
-    """Deletes the namespace of a lab with everything in it. Raises LabStateError if the cluster does not answer."""
-    delete_object(folders.cluster_kubeconfig, f"/api/v1/namespaces/{namespace_of(lab_id)}")
+    """Deletes the namespace of a lab, and waits until everything in it is gone. Raises LabStateError."""
+    path = f"/api/v1/namespaces/{namespace_of(lab_id)}"
+    delete_object(folders.cluster_kubeconfig, path)
+    _wait(
+        lambda: get_object(folders.cluster_kubeconfig, path) is None, f"the namespace {namespace_of(lab_id)} still ends"
+    )
+
+
+def _wait(is_done: Callable[[], bool], trouble: str) -> None:
+    """Polls the API server. Raises LabStateError after a time."""
+    until = time.monotonic() + _TIMEOUT_S
+    while not is_done():
+        if time.monotonic() > until:
+            raise LabStateError(f"{trouble} after {_TIMEOUT_S:g} s\nwindlass lab cluster status")
+        time.sleep(_PAUSE_S)
 
 
 def write_kubeconfig(source: Path, target: Path, namespace: str) -> None:
