@@ -20,6 +20,8 @@ myst_heading_anchors = 3
 mermaid_d3_zoom = False
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["print.css"]
 html_copy_source = False
 html_show_copyright = False
 html_show_sphinx = False

@@ -1,4 +1,4 @@
-"""Writes reference/cli.md, the lists of rules, checks and metrics, and the tables of guides/from-kubeflow.md."""
+"""Writes the generated pages: command line, rules, checks, metrics, tables of guides/from-kubeflow.md, all labs."""
 
 import os
 import subprocess
@@ -9,6 +9,9 @@ from windlass.cli.verb_table import VERBS
 from windlass.diagnose.check_pages import checks_page
 from windlass.diagnose.lint.reference_page import rules_page
 from windlass.diagnose.rule_reference import rules_page as diagnosis_rules_page
+from windlass.labs.concept_cards import card_titles, read_card
+from windlass.labs.lab_catalog import all_labs
+from windlass.labs.printed_page import labs_page
 from windlass.telemetry.metric_table import metrics_page
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
@@ -21,6 +24,7 @@ DIAGNOSIS_RULES = Path(__file__).parent / "reference/diagnosis-rules.md"
 CHECKS = Path(__file__).parent / "reference/doctor-checks.md"
 METRICS = Path(__file__).parent / "reference/metrics.md"
 KUBEFLOW = Path(__file__).parent / "guides/from-kubeflow.md"
+LABS = Path(__file__).parent / "guides/workshop-labs.md"
 HEAD = """# The command line
 
 For users of the command line: every verb as `windlass VERB --help` prints it. [Exit codes](exit-codes.md) are on
@@ -35,6 +39,7 @@ def main() -> None:
     DIAGNOSIS_RULES.write_text(diagnosis_rules_page(), encoding="utf-8")
     CHECKS.write_text(checks_page(), encoding="utf-8")
     METRICS.write_text(metrics_page(), encoding="utf-8")
+    LABS.write_text(labs_page(all_labs(), [read_card(name) for name in card_titles()]), encoding="utf-8")
     KUBEFLOW.write_text(page(KUBEFLOW.read_text(encoding="utf-8")), encoding="utf-8")
 
 

@@ -27,7 +27,10 @@ from windlass.server.dashboard.view_cache import CachedAnswer, ViewCache
 from windlass.server.errors import HTTP_STATUS, ApiError, ErrorCode
 
 Json = dict[str, Any]
-_PAGES = ("/", "/queue", "/nodes", "/share", "/history", "/simulator", "/jobs/{name:path}")
+_PAGES = (
+    *("/", "/queue", "/nodes", "/share", "/history", "/simulator", "/jobs/{name:path}"),
+    *("/workshop", "/workshop/{name:path}"),
+)
 _NO_PAGE = '<!doctype html><html lang="en"><title>Windlass</title><p>There is no such page. <a href="/">Overview</a>'
 _RETRY_MS = 1_000
 _MAX_PATH = 2_048

@@ -21,6 +21,7 @@ from windlass.server.dashboard.pages import Filters, PageViews
 from windlass.server.dashboard.rerun_environment import read_rerun_environment
 from windlass.server.dashboard.simulation import Simulation
 from windlass.server.dashboard.view import View
+from windlass.server.dashboard.view_extensions import find_extension_view
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.job_update import JobUpdate, read_priority
 from windlass.server.rerun import rerun_request
@@ -49,7 +50,7 @@ class LocalPages:
         """A view by the parameters of a request."""
         if view == "rerun" and name:
             return View((view, name), partial(self._rerun_environment, name))
-        return self.views.find(view, name, filters)
+        return self.views.find(view, name, filters) or await find_extension_view(view, name)
 
     async def _rerun_environment(self, name: str) -> Json:
         """Kept parts of the environment that a second run of a job has."""

@@ -10,6 +10,7 @@ const PAGES = [
   { path: /^\/share$/, name: "share", title: "Fair share", key: "s", href: "/share" },
   { path: /^\/history$/, name: "history", title: "History", key: "h", href: "/history" },
   { path: /^\/simulator$/, name: "simulator", title: "Simulator", key: "m", href: "/simulator" },
+  { path: /^\/workshop(?:\/(.+))?$/, name: "workshop", title: "Workshop", key: "p", href: "/workshop" },
   { path: /^\/jobs\/(.+)$/, name: "job", title: "Job" },
 ];
 const main = document.getElementById("main");
@@ -164,7 +165,7 @@ async function begin() {
   const signedIn = session().catch((error) => { problem(error); return about; });
   await load(location.pathname); // loads meanwhile
   about = await signedIn;
-  if (about.user) nav.querySelector("[data-page=simulator]").remove(); // a cluster's dashboard has none
+  if (about.user) for (const name of ["simulator", "workshop"]) nav.querySelector(`[data-page=${name}]`).remove(); // a cluster's dashboard has none
   await show();
   follow(() => { if (!document.hidden) refresh(); else stale = true; }, connected);
   document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
