@@ -251,9 +251,9 @@ def _job(name: str, options: dict[str, str]) -> Job:
 
 
 def _dependency(text: str) -> Dependency:
-    if text.startswith("any:"):
-        return Dependency(text.removeprefix("any:"), Condition.FINISHED)
-    return Dependency(text)
+    word, _, job_id = text.rpartition(":")
+    conditions = {"": Condition.SUCCEEDED, "any": Condition.FINISHED}
+    return Dependency(job_id, conditions.get(word) or Condition(word))
 
 
 def _array(text: str) -> ArrayMember:

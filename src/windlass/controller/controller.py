@@ -355,6 +355,8 @@ class Controller:
                 self._keep(after, type(current).__name__, before, now)
                 if before.status.phase not in TERMINAL and after.status.phase in TERMINAL:
                     todo.extend(self._dependencies.end(after))
+                elif before.status.started_at is None is not after.status.started_at:
+                    todo.extend(self._dependencies.start(after))
                 if before.status.phase is not after.status.phase is Phase.RESTARTING:
                     self._report_closed_nodes(target, now)
 

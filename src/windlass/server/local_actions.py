@@ -69,7 +69,9 @@ class LocalActions:
             known := find_repeated(request.key, self._controller.states.values(), self._backend.store)
         ):
             return known
-        batch = number_jobs(request, self._backend.next_number, partial(resolve_name, self._backend.store))
+        find = partial(resolve_name, self._backend.store)
+        living = [state for state in self._controller.states.values() if state.status.phase not in TERMINAL]
+        batch = number_jobs(request, self._backend.next_number, find, living)
         for job in {id(arrival.job): arrival.job for arrival in batch.jobs}.values():
             if no := self._controller.refusal(job):
                 raise ApiError(ErrorCode.REFUSED, f"{job.name} can never run here: {no.message}", _suggest_fix(job, no))

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 
 import msgspec
 
 from windlass.backends.local.state_reader import StateReader
 from windlass.backends.port import JobArrived
 from windlass.core.model.elastic_size import job_at_maximum
-from windlass.core.model.job import Dependency, Job, Role
+from windlass.core.model.job import Job, Role
 from windlass.core.model.status import JobState
+from windlass.jobs.description.dependency_resolution import ResolveName, resolve_dependencies
 from windlass.jobs.description.submission import Submission, array_members
 from windlass.jobs.schedules.schedule import Schedule
 from windlass.jobs.syntax.array_indexes import MAX_ARRAY
@@ -140,10 +142,13 @@ class NumberedJobs:
     jobs: list[JobArrived] = field(default_factory=list)
 
 
-def number_jobs(request: SubmissionRequest, first: int, known: Callable[[str], list[str]]) -> NumberedJobs:
+def number_jobs(
+    request: SubmissionRequest, first: int, known: Callable[[str], list[str]], living: Iterable[JobState] = ()
+) -> NumberedJobs:
     """Number the jobs of a request from `first` on. `known`: ids of the recorded jobs of a name; it may raise ApiError.
 
-    A name in `after` means an earlier job of the same request if there is one, else a recorded job.
+    A name in `after` means an earlier job of the same request if there is one, else a recorded job. `living`: jobs
+    that have not ended.
     """
     batch = NumberedJobs()
     here: dict[str, list[str]] = {}
@@ -151,14 +156,20 @@ def number_jobs(request: SubmissionRequest, first: int, known: Callable[[str], l
     def resolve(name: str) -> list[str]:
         return here[name] if name in here else known(name)
 
+    def resolve_earlier(user: str, name: str) -> list[str]:
+        recorded = [each.id for each in living if each.job.name == name and each.job.user == user]
+        return recorded + [each.job_id for each in batch.jobs if each.job.name == name]
+
     for number, submission in enumerate(request.submissions, start=first):
         job_id = f"{submission.job.name}-{number}"
-        job = _resolved(submission.job, resolve, request.key)
+        find = cache(resolve), cache(partial(resolve_earlier, submission.job.user))
+        job = _with_key(submission.job, request.key)
         named = array_members(replace(submission, job=job), job_id) or [(job_id, job)]
-        if (waits := len(named) * len(job.after)) > _MAX_DEPENDENCIES:
+        named = [(name, _with_ids(each, *find)) for name, each in named]
+        if (waits := sum(len(each.after) for _, each in named)) > _MAX_DEPENDENCIES:
             raise ApiError(
                 ErrorCode.BAD_REQUEST,
-                f"{job.name}: {len(named)} jobs that each wait for {len(job.after)} others are {waits} dependencies, "
+                f"{job.name}: {len(named)} jobs that wait for others have {waits} dependencies, "
                 f"and {_MAX_DEPENDENCIES} is the most; put one job between the two arrays, and wait for that",
             )
         batch.ids.append(job_id)
@@ -167,12 +178,19 @@ def number_jobs(request: SubmissionRequest, first: int, known: Callable[[str], l
     return batch
 
 
-def _resolved(job: Job, resolve: Callable[[str], list[str]], key: str) -> Job:
-    after = [
-        Dependency(job_id, dependency.condition) for dependency in job.after for job_id in resolve(dependency.job_id)
-    ]
-    labels = {**job.labels, KEY_LABEL: key} if key else job.labels
-    return replace(job, after=tuple(dict.fromkeys(after)), labels=labels)
+def _with_key(job: Job, key: str) -> Job:
+    return replace(job, labels={**job.labels, KEY_LABEL: key}) if key else job
+
+
+def _with_ids(job: Job, find: ResolveName, find_earlier: ResolveName) -> Job:
+    """The job with ids in its dependencies. Raises ApiError."""
+    if not job.after:
+        return job
+    try:
+        return replace(job, after=resolve_dependencies(job, find, find_earlier))
+    except ValueError as error:
+        fix = "submit both arrays with the same indexes, or wait for the whole array"
+        raise ApiError(ErrorCode.BAD_REQUEST, f"{job.name}: {error}", fix) from None
 
 
 def find_repeated(key: str, living: Iterable[JobState], records: StateReader) -> list[str]:

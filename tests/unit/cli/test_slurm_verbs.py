@@ -383,6 +383,7 @@ def test_sbatch_submits_a_wrapped_command(daemon, windlass):
     [
         ("afterok:2", ["digits-2"]),
         ("afterok:2:digits-3,afterany:1", ["digits-2", "digits-3", "digits-1"]),
+        ("afternotok:2,after:1,singleton", ["digits-2", "digits-1", "train"]),
     ],
 )
 def test_sbatch_waits_for_jobs_by_number(listed, windlass, train, dependency, after):

@@ -393,3 +393,23 @@ def test_an_update_of_an_array_changes_all_members_that_have_not_ended(daemon, j
     assert [each["id"] for each in answer] == ["long-1_1", "long-1_2"]
     priorities = [daemon.get(f"/v1/jobs/long-1_{index}").json["priority"] for index in range(3)]
     assert priorities == [0, -5, -5]
+
+
+def waits_of(daemon, name):
+    return [f"{each.condition.value}:{each.job_id}" for each in daemon.controller.states[name].job.after]
+
+
+def test_a_member_waits_for_the_member_of_its_index(daemon, job):
+    matching = replace(job("train"), after=(Dependency("prep", Condition.MATCHING),))
+    daemon.submit(Submission(job("prep"), array=(0, 1)), Submission(matching, array=(0, 1)))
+    assert waits_of(daemon, "train-2_1") == ["matching:prep-1_1"]
+    refused = daemon.hand_in(Submission(matching, array=(1, 7)))
+    assert (refused.status, "prep has no member of index 7" in refused.raw.decode()) == (400, True)
+
+
+def test_a_job_waits_for_the_earlier_jobs_of_its_name_and_user(daemon, job):
+    single = replace(job("train"), after=(Dependency("train", Condition.EARLIER),))
+    daemon.submit(single, replace(single, user="bob"))
+    daemon.submit(single)
+    assert waits_of(daemon, "train-1") == []
+    assert waits_of(daemon, "train-3") == ["earlier:train-1"]

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 
 from windlass.backends.slurm.commands import CommandRunner
 from windlass.backends.slurm.errors import SlurmError, SlurmFailure
-from windlass.core.model.job import Condition, Launcher
+from windlass.core.model.job import Condition, Dependency, Launcher
 from windlass.jobs.description.submission import Submission
+from windlass.jobs.slurm.dependency_kinds import DEPENDENCY_KINDS
 from windlass.jobs.slurm.rendered_script import render_script
 
 _NUMBER = re.compile(r"([0-9]{1,10})(?:;.*)?\s*")
@@ -47,5 +48,13 @@ def losses_of(submission: Submission) -> list[str]:
 
 
 def _dependencies(submission: Submission, number_of: Callable[[str], str]) -> str:
-    kinds = {Condition.SUCCEEDED: "afterok", Condition.FINISHED: "afterany"}
-    return ",".join(f"{kinds[each.condition]}:{number_of(each.job_id)}" for each in submission.job.after)
+    return ",".join(_dependency(submission.job.name, each, number_of) for each in submission.job.after)
+
+
+def _dependency(name: str, wanted: Dependency, number_of: Callable[[str], str]) -> str:
+    if wanted.condition is not Condition.EARLIER:
+        return f"{DEPENDENCY_KINDS[wanted.condition]}:{number_of(wanted.job_id)}"
+    if wanted.job_id != name:
+        fix = f"write earlier:{name}, or any: and the job"
+        raise SlurmError(SlurmFailure.REFUSED, f"Slurm waits only for earlier jobs of the own name, {name}", fix)
+    return DEPENDENCY_KINDS[wanted.condition]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from windlass.core.model.job import Dependency, Job
+from windlass.core.model.job import Job
+from windlass.jobs.description.dependency_resolution import ResolveName, resolve_dependencies
 from windlass.jobs.description.submission import Submission, array_members
 from windlass.jobs.errors import input_error
 from windlass.jobs.kubernetes.kinds.registry import read
@@ -18,8 +20,6 @@ from windlass.jobs.kubernetes.pods.network_pods import UNDECIDED
 Manifest = dict[str, Any]
 DrawSuffix = Callable[[], str]
 """Returns a random suffix."""
-ResolveName = Callable[[str], Sequence[str]]
-"""Returns the object names of a job; raises an error for an unknown job."""
 _MAX_NAME_CHARS = 40
 """Length of the job name in an object name; pod names add a role and a number to it."""
 
@@ -41,8 +41,8 @@ def build_training_jobs(
     here: dict[str, list[str]] = {}
     for submission in submissions:
         name = f"{submission.job.name[:_MAX_NAME_CHARS].rstrip('-')}-{draw()}"
-        after = _dependencies(submission.job, lambda text: here[text] if text in here else known(text))
-        named = _members(replace(submission, job=replace(submission.job, after=after)), name)
+        find = partial(_ids_of, here, known)
+        named = [(each, _with_ids(job, find)) for each, job in _members(submission, name)]
         for object_name, job in named:
             manifest = training_job(job, object_name, namespace)
             warnings = _read(manifest, submission).warnings
@@ -60,9 +60,19 @@ def _members(submission: Submission, name: str) -> list[tuple[str, Job]]:
     return [(job_id.replace("_", "-"), job) for job_id, job in of_array] or [(name, submission.job)]
 
 
-def _dependencies(job: Job, resolve: ResolveName) -> tuple[Dependency, ...]:
-    waits = [Dependency(name, wanted.condition) for wanted in job.after for name in resolve(wanted.job_id)]
-    return tuple(dict.fromkeys(waits))
+def _ids_of(here: Mapping[str, Sequence[str]], known: ResolveName, name: str) -> Sequence[str]:
+    return here[name] if name in here else known(name)
+
+
+def _with_ids(job: Job, find: ResolveName) -> Job:
+    def find_earlier(name: str) -> Sequence[str]:
+        problem = f"after: earlier:{name} needs a daemon; on a cluster write the jobs to wait for, as any:NAME"
+        raise input_error(job.name, problem)
+
+    try:
+        return replace(job, after=resolve_dependencies(job, find, find_earlier))
+    except ValueError as error:
+        raise input_error(job.name, f"after: {error}") from None
 
 
 def _read(manifest: Manifest, submission: Submission) -> ParsedJob:

@@ -14,7 +14,7 @@ from windlass.jobs.syntax.names import JOB_REFERENCE, is_name
 
 _OPTION = "--dependency"
 _NUMBER = re.compile(r"([0-9]{1,12})(?:_([0-9]{1,6}))?")
-_KINDS = ("afterok", "afterany")
+_KINDS = ("afterok", "afterany", "afternotok", "after", "aftercorr")
 """Conditions that a job has; the import names the others."""
 
 
@@ -37,13 +37,14 @@ def with_job_ids(
     for word in numbers:
         if word not in ids:
             raise _unknown(word)
-    value = re.sub(r"(?<=:)[0-9_]+(?=[:,?]|$)", lambda found: ids.get(found[0], found[0]), option.value)
+    value = re.sub(r"(?<=:)[0-9_]+(?=[:,?+]|$)", lambda found: ids.get(found[0], found[0]), option.value)
     return (replace(option, name=_OPTION, value=value),) if numbers else ()
 
 
 def _jobs_of(part: str) -> list[str]:
     """The jobs of one condition."""
     kind, *jobs = part.split(":")
+    jobs = [job.partition("+")[0] for job in jobs]
     return jobs if kind in _KINDS else []
 
 

@@ -23,13 +23,12 @@ from windlass.cli.slurm.field_values import (
     slurm_time,
 )
 from windlass.cli.slurm.format_text import Row, SlurmField
+from windlass.jobs.slurm.dependency_kinds import DEPENDENCY_KINDS
 from windlass.jobs.slurm.shell_environment import script_of
 
 DEFAULT_FORMAT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 LONG_FORMAT = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
 START_FORMAT = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %R"
-_AFTER = {"succeeded": "afterok", "finished": "afterany"}
-"""Condition of a dependency → its name in Slurm."""
 
 
 def _nodes_or_reason(row: Row) -> str:
@@ -76,8 +75,10 @@ def cpus_of(row: Row) -> str:
 
 def dependencies_of(row: Row) -> str:
     """The jobs that a job waits for: "afterok:train-1"."""
-    named = (each.partition(":") for each in row.get("after", ()))
-    return ",".join(f"{_AFTER.get(condition, condition)}:{job}" for condition, _, job in named) or NULL
+    named = [each.partition(":") for each in row.get("after", ())]
+    kinds = {condition.value: kind for condition, kind in DEPENDENCY_KINDS.items()}
+    texts = [kinds[condition] if condition == "earlier" else f"{kinds[condition]}:{job}" for condition, _, job in named]
+    return ",".join(dict.fromkeys(texts)) or NULL
 
 
 def command_of(row: Row) -> str:

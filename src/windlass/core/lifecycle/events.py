@@ -43,7 +43,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class DependencyEnded:
-    """A dependency has ended. `satisfied`: in the way that its condition asks for."""
+    """A dependency has ended, or has started if its condition asks for no more. `satisfied`: as the condition asks."""
 
     job_id: str
     satisfied: bool

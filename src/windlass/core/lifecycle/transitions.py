@@ -73,7 +73,7 @@ from windlass.core.lifecycle.scaling import (
 from windlass.core.lifecycle.success import has_succeeded
 from windlass.core.model.elastic_size import job_in_size
 from windlass.core.model.gang import attained_service
-from windlass.core.model.job import Job, RestartScope, SuccessPolicy, VerdictUse
+from windlass.core.model.job import Condition, Dependency, Job, RestartScope, SuccessPolicy, VerdictUse
 from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Status, Target
 from windlass.core.model.steps import placed_step, step_after
 
@@ -83,7 +83,7 @@ UNEVICTABLE_MS = 600_000
 
 def create_state(job_id: str, number: int, job: Job, now: int) -> JobState:
     """The state of a job that was just submitted."""
-    waits_for = tuple(dependency.job_id for dependency in job.after)
+    waits_for = tuple(dict.fromkeys(dependency.job_id for dependency in job.after))
     return JobState(job_id, number, job, Status(created_at=now, waits_for=waits_for))
 
 
@@ -105,7 +105,9 @@ def on_refused(state: JobState, event: Refused, now: int) -> Outcome:
 def on_dependency_ended(state: JobState, event: DependencyEnded, now: int) -> Outcome:
     """Removes a dependency; fails the job if the dependency was not satisfied."""
     if not event.satisfied:
-        return end_job(state, Phase.FAILED, "DependencyFailed", f"{event.job_id} did not succeed", now)
+        waits_for_failure = Dependency(event.job_id, Condition.FAILED) in state.job.after
+        message = f"{event.job_id} {'did not fail' if waits_for_failure else 'did not succeed'}"
+        return end_job(state, Phase.FAILED, "DependencyFailed", message, now)
     left = tuple(job_id for job_id in state.status.waits_for if job_id != event.job_id)
     return change_status(state, waits_for=left), ()
 

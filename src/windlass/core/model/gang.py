@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from windlass.core.model.elastic_size import merged_placement
-from windlass.core.model.job import Job, Match, Role, Toleration, TopologyRequest
+from windlass.core.model.job import Condition, Job, Match, Role, Toleration, TopologyRequest
 from windlass.core.model.resources import GPU, GPU_MILLI
 from windlass.core.model.status import JobState, Phase, Placement, Status, Target
 from windlass.core.model.steps import job_at_step, placed_step
@@ -67,6 +67,8 @@ class PendingGang:
     walltime: int | None = None
     """Longest time, in ms, for which it holds nodes after its start: the job's walltime plus its grace period."""
     waits_for: tuple[str, ...] = ()
+    wanted: tuple[Condition, ...] = ()
+    """Condition on each of `waits_for`."""
     array_id: str = ""
     array_limit: int = 0
     not_before: int | None = None
@@ -226,7 +228,7 @@ def milli_gpus_of(demands: tuple[Demand, ...]) -> int:
 def class_key_of(gang: PendingGang) -> ClassKey:
     """Returns the key of a gang's equivalence class: every input of the decision except its position."""
     limited = (gang.array_id, gang.array_limit) if gang.array_limit else None
-    time = gang.waits_for, gang.not_before, gang.hold
+    time = gang.waits_for, gang.wanted, gang.not_before, gang.hold
     return gang.shape, gang.user, gang.priority, gang.preemptible, limited, *time
 
 
@@ -303,6 +305,7 @@ def pending_of(state: JobState) -> PendingGang:
         shape=shape_of(job.queue, demands),
         walltime=None if job.walltime is None else job.walltime + job.grace,
         waits_for=status.waits_for,
+        wanted=_wanted(job, status) if status.waits_for else (),
         array_id=job.array.array_id if job.array else "",
         array_limit=job.array.limit if job.array else 0,
         not_before=status.not_before,
@@ -315,6 +318,11 @@ def pending_of(state: JobState) -> PendingGang:
         grace=job.grace,
         hold=job.hold,
     )
+
+
+def _wanted(job: Job, status: Status) -> tuple[Condition, ...]:
+    conditions = {each.job_id: each.condition for each in job.after}
+    return tuple(conditions.get(job_id, Condition.FINISHED) for job_id in status.waits_for)
 
 
 def _without_faulty(demands: tuple[Demand, ...], status: Status) -> tuple[Demand, ...]:

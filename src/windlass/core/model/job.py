@@ -27,10 +27,18 @@ class Launcher(StrEnum):
 
 
 class Condition(StrEnum):
-    """Required end of another job before this one starts (`--after`)."""
+    """State of another job that this one waits for (`--after`)."""
 
     SUCCEEDED = "succeeded"
     FINISHED = "finished"
+    FAILED = "failed"
+    """It has ended without success."""
+    STARTED = "started"
+    """It has run, or has ended without."""
+    MATCHING = "matching"
+    """As SUCCEEDED, of the member of another array with the same index."""
+    EARLIER = "earlier"
+    """As FINISHED, of all jobs of a name and of the same user that were submitted before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +203,7 @@ class RestartPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """End of another job that this job waits for."""
+    """State of another job that this job waits for."""
 
     job_id: str
     condition: Condition = Condition.SUCCEEDED

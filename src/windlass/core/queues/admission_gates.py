@@ -6,11 +6,16 @@ And an exclusive resource that several gangs request and that has no column in t
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from itertools import zip_longest
+from types import MappingProxyType
 
 from windlass.core.model.gang import PendingGang
+from windlass.core.model.job import Condition
 from windlass.core.model.reasons import Reason, Verdict
 from windlass.core.nodes.exclusive_requests import MAX_CONTENDED
 from windlass.core.nodes.exclusive_rows import exclusive_names
+
+_AWAITED = MappingProxyType({Condition.STARTED: "start", Condition.FAILED: "fail"})
 
 
 def is_gated(gang: PendingGang, arrays: Mapping[str, int], uncounted: Collection[str], now: int) -> bool:
@@ -34,7 +39,7 @@ def gate_verdict(gang: PendingGang, arrays: Mapping[str, int], uncounted: Collec
     if gang.not_before is not None and now < gang.not_before:
         return Verdict(Reason.ON_HOLD, "waits out its backoff after a failure")
     if gang.waits_for:
-        return Verdict(Reason.ADMISSION_GATED, f"waits for {_some(gang.waits_for)} to end")
+        return Verdict(Reason.ADMISSION_GATED, f"waits for {_awaited(gang)}")
     if found := [name for name in exclusive_names(gang.demands) if name in uncounted]:
         text = f"requests {found[0]}, as other gangs do: at most {MAX_CONTENDED} host ports and anti-affinities that"
         return Verdict(Reason.ADMISSION_GATED, f"{text} several gangs request are scheduled at a time")
@@ -43,6 +48,14 @@ def gate_verdict(gang: PendingGang, arrays: Mapping[str, int], uncounted: Collec
         text = f"{running} of its array hold{'s' * (running == 1)} nodes, its limit is {gang.array_limit}"
         return Verdict(Reason.ADMISSION_GATED, text)
     return None
+
+
+def _awaited(gang: PendingGang) -> str:
+    """The jobs that a gang waits for, by what they must reach: "a, b to end and c to start"."""
+    names: dict[str, list[str]] = {}
+    for job_id, condition in zip_longest(gang.waits_for, gang.wanted):
+        names.setdefault(_AWAITED.get(condition, "end"), []).append(job_id)
+    return " and ".join(f"{_some(tuple(ids))} to {verb}" for verb, ids in names.items())
 
 
 def _some(names: tuple[str, ...], most: int = 3) -> str:

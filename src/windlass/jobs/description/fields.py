@@ -398,7 +398,9 @@ JOB: Table = (
     *SCHEDULE,
     Field(
         "after",
-        "Jobs, by name or id, that must succeed first; any:NAME need only finish.",
+        "Jobs, by name or id, that must succeed first. any:NAME need only end, failed:NAME must fail, started:NAME "
+        "need only start; matching:NAME is the member of the same index of another array, earlier:NAME all of your "
+        "earlier jobs of the name.",
         value_types.AFTER,
         Shape.LIST,
         default="[]",

@@ -73,7 +73,7 @@ class RunOptions:
     """ "LEVEL", or with more of its fields: "rack,preferred,slice=4"."""
     preemptible: bool | None = None
     after: tuple[str, ...] = ()
-    """ "NAME" or "any:NAME" each, commas between several."""
+    """ "NAME" or "CONDITION:NAME" each, commas between several."""
 
 
 def from_options(options: RunOptions, command: Sequence[str], *, cwd: str, user: str) -> Submission:

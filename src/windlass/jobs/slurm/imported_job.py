@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
@@ -99,6 +100,7 @@ def _import(script: BatchScript, arguments: Sequence[str]) -> ImportedJob:
     components = _components(script)
     collect(_plain_options(components), fields, losses)
     collect(read_times(components[0]), fields, losses)
+    collect(_singleton(fields, components[0]), fields, losses)
     # 2. The size of each component, and how its ranks start.
     sizes = list[GangSize]()
     for options in components:
@@ -121,6 +123,16 @@ def _import(script: BatchScript, arguments: Sequence[str]) -> ImportedJob:
     # 4. Commands that differ.
     losses += body_losses(body, sizes[0].nodes, sizes[0].tasks)
     return imported_job(fields, losses)
+
+
+def _singleton(fields: Mapping[str, Any], options: Options) -> Iterator[Outcome]:
+    """The dependency on earlier jobs of the job's name; the members of an array run one at a time."""
+    dependency = options.get("--dependency")
+    if dependency is None or "singleton" not in re.split("[,?]", dependency.value):
+        return
+    yield Setting("after", [*fields.get("after", ()), f"earlier:{fields['name']}"])
+    if "array" in fields:
+        yield Setting("array", f"{fields['array'].partition('%')[0]}%1")
 
 
 def _direct_words(body: ScriptBody, place: tuple[int, int]) -> tuple[str, ...]:

@@ -103,20 +103,30 @@ def _array(value: str, place: Place) -> Iterator[Outcome]:
 
 
 def _dependency(value: str, place: Place) -> Iterator[Outcome]:
-    """Jobs by name; a number is a job of Slurm, which no job here can wait for."""
+    """Jobs by name; a number is a job of Slurm, which no job here can wait for. `singleton` needs the job's name."""
     after: list[str] = []
     for part in re.split(r"[,?]", value):
         kind, *jobs = part.split(":")
-        prefix = {"afterok": "", "afterany": "any:"}.get(kind)
-        for job in jobs:
-            if prefix is not None and is_name(JOB_REFERENCE, job):
-                after.append(f"{prefix}{job}")
-            elif prefix is not None:
+        if kind == "singleton" and not jobs:
+            continue
+        for job in (each.partition("+")[0] for each in jobs):
+            if kind in _AFTER and is_name(JOB_REFERENCE, job):
+                after.append(f"{_AFTER[kind]}{job}")
+            elif kind in _AFTER:
                 yield Loss(place, f"{kind}:{job[:40]}", "this is no job here; write its name: after: [NAME]")
-        if prefix is None:
-            yield Loss(place, f"--dependency={part[:40]}", "a job waits for the success or the end of others only")
+        if kind not in _AFTER:
+            yield Loss(place, f"--dependency={part[:40]}", "a job waits for the start or the end of others only")
+    if "?" in value:
+        yield Loss(place, "--dependency", "a job waits for all of its dependencies, and not for any of them")
+    if re.search(r"\+[0-9]", value):
+        yield Loss(place, "--dependency", "a job waits for no time after the start of another")
     if after:
         yield Setting("after", after)
+
+
+_AFTER = MappingProxyType(
+    {"afterok": "", "afterany": "any:", "afternotok": "failed:", "after": "started:", "aftercorr": "matching:"}
+)
 
 
 def _no_requeue(value: str, place: Place) -> Iterator[Outcome]:

@@ -227,18 +227,23 @@ def _read_moment(value: Plain) -> int:
     return parse_moment(value)
 
 
-_AFTER = rf"(any:)?{JOB_REFERENCE}"
+_CONDITIONS = {"any": Condition.FINISHED} | {
+    each.value: each for each in (Condition.FAILED, Condition.STARTED, Condition.MATCHING, Condition.EARLIER)
+}
+"""Word before a job's name → what the job must reach; without a word it must succeed."""
+_AFTER = rf"(({'|'.join(_CONDITIONS)}):)?{JOB_REFERENCE}"
 
 
 def _read_after(value: Plain) -> Dependency:
     if not isinstance(value, str) or not is_name(_AFTER, value):
         raise ValueError(f"expects a job's name or id, or any:NAME if it need not succeed, not {show(value)}")
-    condition, colon, name = value.rpartition(":")
-    return Dependency(name, Condition.FINISHED if colon and condition == "any" else Condition.SUCCEEDED)
+    condition, _, name = value.rpartition(":")
+    return Dependency(name, _CONDITIONS.get(condition, Condition.SUCCEEDED))
 
 
 def _write_after(value: Dependency) -> Plain:
-    return value.job_id if value.condition is Condition.SUCCEEDED else f"any:{value.job_id}"
+    word = next((word for word, condition in _CONDITIONS.items() if condition is value.condition), "")
+    return f"{word}:{value.job_id}" if word else value.job_id
 
 
 _ANY_DURATION = {"type": "string", "pattern": DURATION_PATTERN}
