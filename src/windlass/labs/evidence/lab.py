@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from windlass.diagnose.lint.findings import LintFinding
 from windlass.labs.cluster_requests import get_object
 from windlass.labs.errors import LabStateError
 from windlass.labs.evidence import job_records, lab_files
 from windlass.labs.evidence.checkpoint_records import LabCheckpoint, read_checkpoints
 from windlass.labs.evidence.findings import EvidenceError
 from windlass.labs.evidence.job_records import LabJob, MetricSeries
+from windlass.labs.evidence.manifest_files import lint_manifests, rendered_pods
 from windlass.labs.lab_folders import LabFolders, namespace_of
 from windlass.labs.lab_processes import LabProcess, lab_processes
 
@@ -61,6 +63,14 @@ class Lab:
     def record(self, name: str, kind: type[T]) -> T | None:
         """Returns the content of a learner's JSON file as a record of this kind; None if there is none."""
         return lab_files.read_record(self.folders.learner(self.id), name, kind)
+
+    def lint(self, name: str) -> Sequence[LintFinding]:
+        """Returns the findings of `windlass lint` in a learner's file; comments that ignore rules are not heeded."""
+        return lint_manifests(name, self.file(name) or "")
+
+    def pods_of(self, name: str) -> Sequence[Mapping[str, Any]]:
+        """Returns the pods that the jobs in a learner's file of manifests become, as `windlass render` prints them."""
+        return rendered_pods(name, self.file(name) or "")
 
     def kube(self, path: str) -> Any:
         """Returns the answer of the API server to GET; None if there is no such object.
