@@ -63,7 +63,7 @@ class TargetConnection:
         self._threads = ThreadPoolExecutor(1 if self.is_cluster else _LOCAL_THREADS, "windlass-client")
         self._lock = threading.Lock()
         self._is_closed = False
-        self._end = weakref.finalize(self, _close_all, self._cluster)
+        self._end = weakref.finalize(self, _close_in_thread, self._threads, self._cluster)
 
     @property
     def is_cluster(self) -> bool:
@@ -127,8 +127,21 @@ class TargetConnection:
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
-                self._threads.submit(self._end)
+                self._end()
         self._threads.shutdown()
+
+
+def _close_in_thread(threads: ThreadPoolExecutor, opened: list[ClusterClient]) -> None:
+    """Closes the sessions in the thread to which they belong, at the end of the process in the last one there is.
+
+    The end of a client is found in any thread, also in one whose event loop runs.
+    """
+    if not opened:
+        return
+    try:
+        threads.submit(_close_all, opened)
+    except RuntimeError:  # the threads have ended
+        _close_all(opened)
 
 
 def _close_all(opened: list[ClusterClient]) -> None:

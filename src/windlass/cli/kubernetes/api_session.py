@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Coroutine, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from windlass.backends.event_timeout import wait_for_event
 from windlass.backends.kubernetes.client import access, api_errors
@@ -50,9 +50,19 @@ class ApiSession:
             raise ApiError(ErrorCode.BAD_REQUEST, str(error)) from None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine to its end and returns its result; started tasks make progress meanwhile."""
-        with translated_errors():
-            return self._runner.run(work)
+        """Runs a coroutine to its end and returns its result; started tasks make progress meanwhile.
+
+        An error leaves no cycle of references: `asyncio.Runner.run` has one of the task, its error and the frame, which
+        would keep the session open until garbage is collected.
+        """
+        found, error = self._runner.run(_settled(work))
+        if error is None:
+            return cast("T", found)
+        try:
+            with translated_errors():
+                raise error
+        finally:
+            del error
 
     def connect_to(self, address: str) -> Connection:
         """Opens a connection to another HTTP server, without credentials."""
@@ -83,6 +93,14 @@ class ApiSession:
         for connection in (self.connection, *self._others):
             self.run(connection.__aexit__())
         self._runner.close()
+
+
+async def _settled(work: Coroutine[Any, Any, T]) -> tuple[T | None, Exception | None]:
+    """Returns the result of a coroutine, or its error."""
+    try:
+        return await work, None
+    except Exception as error:  # noqa: BLE001 - raised again by the caller
+        return None, error
 
 
 async def _wait_for_tasks(tasks: set[asyncio.Task[Any]]) -> None:

@@ -55,23 +55,24 @@ class OperatorClient:
             self._apart = self._find()
             self._is_found = True
         where = quote(path) if self._apart else query_path(path, namespace)
-        try:
-            answer = self._session.run(self._send(where, params))
-        except _RequestError as failed:
-            raise failed.error from None
+        answer = self._session.run(self._send(where, params))
+        if isinstance(answer, ApiError):
+            try:
+                raise answer
+            finally:
+                del answer  # its traceback has this frame: a cycle would keep the session open
         content = json.loads(answer)
         return content if isinstance(content, dict) else {}
 
-    async def _send(self, path: str, params: dict[str, str]) -> bytes:
+    async def _send(self, path: str, params: dict[str, str]) -> bytes | ApiError:
+        """Sends a request. Returns errors of the operator: those that are raised get another translation."""
         try:
             connection = self._apart or self._session.connection
             return await connection.request("GET", path, params=params, within=_TIMEOUT_S)
         except api_errors.ApiError as error:
-            raise _RequestError(_operator_error(error)) from None
+            return _operator_error(error)
         except api_errors.Unreachable as error:
-            raise _RequestError(
-                ApiError(ErrorCode.NO_DAEMON, f"the operator does not answer: {error}", _INSTALL)
-            ) from None
+            return ApiError(ErrorCode.NO_DAEMON, f"the operator does not answer: {error}", _INSTALL)
 
     def _find(self) -> Connection | None:
         """A connection to a leader outside of the cluster; None: the API of the cluster. Raises ApiError NO_DAEMON."""
@@ -107,14 +108,6 @@ def query_path(path: str, namespace: str | None) -> str:
     renamed = {"ping": "status", "why": "reasons"}.get(resource, resource)
     is_of_jobs = renamed in query_api.OF_JOBS and namespace is not None
     return f"{within}{quote(namespace or '')}/{renamed}" if is_of_jobs else f"{query_api.PREFIX}/{renamed}"
-
-
-class _RequestError(Exception):
-    """Carries an ApiError past the translation of the API server's own errors in `ApiSession.run`."""
-
-    def __init__(self, error: ApiError) -> None:
-        super().__init__()
-        self.error = error
 
 
 def _operator_error(error: api_errors.ApiError) -> ApiError:

@@ -95,15 +95,14 @@ class Connection:
             seconds = max(0.001, min(self._attempt, deadline - loop.time()))
             try:
                 return await self._transport.exchange(method, path, data, params or {}, content_type, seconds)
-            except (ApiError, Unreachable) as failed:
-                error = failed
-            error.unsure = unsure = unsure or error.outcome is Outcome.UNKNOWN
-            is_final = isinstance(error, ApiError) and error.status == INTERNAL_ERROR and not retry_500
-            if is_final or not _may_repeat(error, method, path, body, content_type):
-                raise error
-            wait = retry_delay(attempt, getattr(error, "retry_after", None), random.random())  # noqa: S311 - no secret
-            if loop.time() + wait >= deadline:
-                raise error
+            except (ApiError, Unreachable) as error:  # a name that lives on would be a cycle of frame and error
+                error.unsure = unsure = unsure or error.outcome is Outcome.UNKNOWN
+                is_final = isinstance(error, ApiError) and error.status == INTERNAL_ERROR and not retry_500
+                if is_final or not _may_repeat(error, method, path, body, content_type):
+                    raise
+                wait = retry_delay(attempt, getattr(error, "retry_after", None), random.random())  # noqa: S311 - no secret
+                if loop.time() + wait >= deadline:
+                    raise
             await asyncio.sleep(wait)
         raise AssertionError("unreachable: the attempts are endless")
 
