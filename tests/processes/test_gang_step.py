@@ -43,6 +43,7 @@ def test_the_last_number_of_each_metric_counts(client: windlass.Client):
     }
     assert report.metrics["run_s"] >= 0
     assert "never" not in report.metrics
+    assert printed.getvalue().splitlines()[-1] == "windlass: metric never: no line of the output has it"
     assert printed.getvalue().splitlines()[:2] == ["windlass: submitted step-1", "[r0] s3://a/b to /tmp/c"]
 
 
@@ -69,7 +70,10 @@ def test_a_failed_job_is_an_error_and_keeps_its_reason(client: windlass.Client):
         run_gang({"cpus": 0, "command": ["sh", "-c", "exit 3"]}, stream=io.StringIO())
 
 
-@pytest.mark.parametrize(("text", "message"), [("(", "is no regular expression"), ("(a)(b)", "has 2 groups")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("loss(", r"no regular expression: missing \): loss\(\ncorrect its text"), ("(a)(b)", "has 2 groups")],
+)
 def test_a_wrong_metric_submits_nothing(client: windlass.Client, text: str, message: str):
     with pytest.raises(windlass.InvalidRequestError, match=message):
         run_gang({"command": "true"}, metrics={"m": text})

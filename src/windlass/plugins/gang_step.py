@@ -65,6 +65,8 @@ def run_gang(
                 print(f"[{_origin(line)}] {line.text}", file=stream or sys.stdout, flush=True)
                 found.update(_numbers(line.text, patterns))
             info = succeeded_or_error(handle.wait())
+            for name in sorted(patterns.keys() - found.keys()):
+                print(f"windlass: metric {name}: no line of the output has it", file=stream or sys.stdout, flush=True)
         except BaseException:
             _cancel(handle)
             raise
@@ -98,13 +100,22 @@ def _pattern(name: str, text: str) -> Any:
     """The expression of a metric. Raises InvalidRequestError."""
     expression = text if "(" in text else re2.escape(text) + r"\s*" + _NUMBER
     try:
-        pattern = re2.compile(expression)
+        pattern = re2.compile(expression, _quiet())
     except re2.error as error:
-        raise InvalidRequestError(f"the metric {name} is no regular expression: {error}", "correct its text") from None
+        why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
+        fix = "correct its text; a parenthesis that is not part of an expression is written as \\("
+        raise InvalidRequestError(f"the metric {name} is no regular expression: {why}", fix) from None
     if pattern.groups != 1:
         problem = f"the metric {name} has {pattern.groups} groups"
         raise InvalidRequestError(problem, "put the number alone in parentheses, and other groups as (?:…)")
     return pattern
+
+
+def _quiet() -> Any:
+    """Options with which the library prints no errors of its own."""
+    options = re2.Options()
+    options.log_errors = False
+    return options
 
 
 def _numbers(line: str, patterns: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
