@@ -196,3 +196,23 @@ def test_logs_go_on_while_the_controller_does_not_answer(windlass, slurm, monkey
     assert "its jobs go on" in text
     assert "reconnected" in text
     assert "[r0] bye" in text
+
+
+def test_a_job_of_several_roles_is_one_job(windlass, slurm, tmp_path):
+    script = "echo $COLOUR is $RANK of $WORLD_SIZE; until test -e on; do sleep 0.2; done"
+    role = f"cpus: 1, mem: 100Mi, command: [sh, -c, '{script}']"
+    roles = f"{{a: {{procs: 2, env: {{COLOUR: red}}, {role}}}, b: {{env: {{COLOUR: blue}}, {role}}}}}"
+    (tmp_path / "job.yaml").write_text(f"name: mixed\nlauncher: plain\nroles: {roles}\n")
+    job = submit(windlass, "job.yaml")
+    slurm.wait_for_state(job.rpartition("-")[2], "RUNNING")
+    listed = json.loads(windlass("queue", "-o", "json")[1])
+    assert [(each["id"], each["nodes"]) for each in listed if each["id"].startswith("mixed")] == [(job, ["n1", "n2"])]
+    (tmp_path / "on").touch()
+    text = windlass("logs", "-f", "--bare", job)[1]
+    assert sorted(text.splitlines()) == ["blue is 2 of 3", "red is 0 of 3", "red is 1 of 3"]
+    assert "Succeeded" in windlass("status", job)[1]
+    (tmp_path / "on").unlink()
+    other = submit(windlass, "job.yaml")
+    slurm.wait_for_state(other.rpartition("-")[2], "RUNNING")
+    assert windlass("cancel", other)[0] == 0
+    slurm.wait_for(lambda: not slurm.call("squeue", "--noheader"))

@@ -122,3 +122,10 @@ def test_errors_of_the_controller_are_told():
     with pytest.raises(SlurmError) as error:
         parse_jobs('{"errors": [{"error": "Unspecified error", "errno": -1}], "jobs": []}')
     assert error.value.kind is SlurmFailure.UNREACHABLE
+
+
+def test_the_components_of_a_heterogeneous_job_are_one_job():
+    first = OLD | {"job_id": 12, "het_job_id": 12, "nodes": "n1", "node_count": 1, "tasks": 2}
+    second = OLD | {"job_id": 13, "het_job_id": 12, "nodes": "n[2-3]", "node_count": 2, "tasks": 4}
+    [job] = parse_jobs(json.dumps({"errors": [], "jobs": [second, first]}))
+    assert (job.id, job.nodes, job.node_count, job.tasks) == ("digits-12", "n1,n[2-3]", 3, 6)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +28,10 @@ _CPUS = re.compile(r"cpu=([0-9]{1,9})")
 
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """A job, a running member of an array, or the waiting members of an array. Times in seconds; None: not yet."""
+    """A job, a running member of an array, or the waiting members of an array. Times in seconds; None: not yet.
+
+    A heterogeneous job is one, with the nodes of all components.
+    """
 
     number: int
     name: str
@@ -39,6 +42,8 @@ class SlurmJob:
     index: int | None = None
     waiting_indexes: str = ""
     """Waiting members of an array, as "3-9%2"."""
+    het_number: int = 0
+    """Number of the heterogeneous job of which it is a component; 0: of none."""
     user: str = ""
     partition: str = ""
     reason: str = ""
@@ -87,13 +92,37 @@ def parse_jobs(text: str) -> list[SlurmJob]:
         errors, jobs = content["errors"], content["jobs"]
         if errors and not jobs:
             raise error_of("squeue", "\n".join(str(each.get("error")) for each in errors))
-        return [_job(each) for each in jobs]
+        return _without_components([_job(each) for each in jobs])
     except (ValueError, KeyError, TypeError, AttributeError):
         raise SlurmError(
             SlurmFailure.FAILED,
             "squeue --json printed something else than jobs",
             "install Slurm 21.08 or newer with its plugin serializer/json",
         ) from None
+
+
+def _without_components(jobs: Sequence[SlurmJob]) -> list[SlurmJob]:
+    """The jobs with one for each heterogeneous job, which has the number of its first component."""
+    components: dict[int, list[SlurmJob]] = {}
+    for job in sorted(jobs, key=lambda each: each.number):
+        components.setdefault(job.het_number, []).append(job)
+    return [
+        _joined(job, components[job.het_number]) if job.het_number else job
+        for job in jobs
+        if job.het_number in (0, job.number)
+    ]
+
+
+def _joined(first: SlurmJob, parts: Sequence[SlurmJob]) -> SlurmJob:
+    return replace(
+        first,
+        nodes=",".join(part.nodes for part in parts if part.nodes),
+        node_count=sum(part.node_count for part in parts),
+        tasks=sum(part.tasks for part in parts),
+        cpus=sum(part.cpus for part in parts),
+        memory=sum(part.memory for part in parts),
+        gpus_per_node=max(part.gpus_per_node for part in parts),
+    )
 
 
 def _job(raw: Mapping[str, Any]) -> SlurmJob:
@@ -108,6 +137,7 @@ def _job(raw: Mapping[str, Any]) -> SlurmJob:
         array=array,
         index=_number(raw.get("array_task_id")) if array else None,
         waiting_indexes=waiting if array and _TASKS.fullmatch(waiting) else "",
+        het_number=_number(raw.get("het_job_id")) or 0,
         user=printable(str(raw.get("user_name") or "")),
         partition=printable(str(raw.get("partition") or "")),
         reason=printable(str(raw.get("state_reason") or "")),
