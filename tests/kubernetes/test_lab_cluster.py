@@ -9,12 +9,47 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from planes.fixtures import refuse
 
+from windlass.controlplane import kueue
 from windlass.controlplane.cluster_folder import ClusterError, ClusterFolder
 from windlass.controlplane.lasting_cluster import LastingState
 from windlass.labs.lab_cluster import cluster_down, cluster_status, cluster_up
 
 pytestmark = [pytest.mark.installers, pytest.mark.timeout(500)]
+
+
+QUEUE = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: any}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: small}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu, memory, nvidia.com/gpu]
+    flavors:
+    - name: any
+      resources:
+      - {name: cpu, nominalQuota: 100}
+      - {name: memory, nominalQuota: 1Ti}
+      - {name: nvidia.com/gpu, nominalQuota: 1}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: small, namespace: default}
+spec: {clusterQueue: small}
+"""
+"""A queue of Kueue with one GPU."""
+JOB = """
+image: any
+command: sleep 60
+gpus: 1
+labels: {kueue.x-k8s.io/queue-name: small}
+"""
 
 
 @pytest.fixture
@@ -59,6 +94,22 @@ def test_on_fake_nodes_jobs_are_scheduled_and_namespaces_can_be_deleted(root: Pa
     shell(root, "kubectl delete namespace lab-a1 --timeout=60s")
     assert cluster_down(root)
     assert cluster_status(root).cluster.state is LastingState.DOWN
+
+
+@pytest.mark.controllers
+def test_with_kueue_a_job_of_windlass_waits_for_its_quota(root: Path, tmp_path: Path) -> None:
+    if lacking := kueue.lacking():
+        refuse(lacking)
+    cluster_up(root, print, real=False, kueue=True)
+    (tmp_path / "queue.yaml").write_text(QUEUE)
+    shell(root, f"kubectl apply -f {tmp_path}/queue.yaml")
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.yaml").write_text(f"name: {name}\n{JOB}")
+        shell(root, f"windlass submit --on kubernetes {tmp_path}/{name}.yaml")
+    shell(root, "kubectl wait --for=create pod -l training.kubeflow.org/job-name=first --timeout=60s")
+    columns = "custom-columns=A:.status.conditions[?(@.type=='Admitted')].status"
+    admitted = shell(root, f'kubectl get workloads --no-headers -o "{columns}"').split()
+    assert sorted(admitted) == ["<none>", "True"]
 
 
 @pytest.mark.real_nodes

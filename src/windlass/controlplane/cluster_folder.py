@@ -33,6 +33,8 @@ class LastingSettings:
     """Names under which real nodes know their image, as manifests have them."""
     kueue: bool = False
     """Whether Kueue and the controller of JobSets run; their programs are built for eight minutes on two cores."""
+    external_kinds: Sequence[str] = ()
+    """Kinds of jobs whose Workloads others create for Kueue, such as "TrainingJob.v1alpha1.windlass.dev"."""
     companions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Commands by name that run beside the ready cluster and end with it, with $KUBECONFIG. One that ends restarts."""
 

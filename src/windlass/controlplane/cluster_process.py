@@ -31,6 +31,9 @@ FAKE_LABEL = {"windlass.dev/fake-node": "true"}
 """Label of nodes on which no container runs."""
 FAKE_HEARTBEAT_S = 2.0
 """A quarter of the time after which the controller-manager takes a node for unreachable, as in Kubernetes."""
+FLAVORS = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
+FLAVOR = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "probe"}}
+"""An object that only Kueue's webhook lets through, as a dry run."""
 FAKE_START_S, FAKE_WORK_S = 0.5, 20.0
 """On fake nodes: seconds until a pod is Running, and until one that may complete does so, unless its script differs."""
 
@@ -112,7 +115,7 @@ async def serve(
             await fake.add_nodes(running.nodes, gpus=settings.gpus, labels=lambda _: FAKE_LABEL)
         servers = real.servers if real else []
         if settings.kueue:
-            servers += await _start_kueue(plane, parts)
+            servers += await _start_kueue(plane, settings.external_kinds, parts)
         companions = [_companion(folder, name, command) for name, command in settings.companions.items()]
         write_whole(folder.facts, msgspec.json.encode(replace(running, seconds=time.time() - running.started)))
         for each in companions:
@@ -131,12 +134,13 @@ def script_of(pod: Pod) -> Script:
     return Script(work=None if pod["spec"].get("restartPolicy", "Always") == "Always" else FAKE_WORK_S)
 
 
-async def _start_kueue(plane: ControlPlane, parts: AsyncExitStack) -> list[Server]:
+async def _start_kueue(plane: ControlPlane, external: Sequence[str], parts: AsyncExitStack) -> list[Server]:
     _say("start of Kueue and the controller of JobSets")
     async with plane.api() as api:
         await kueue.install_kueue(api)
-        servers = parts.enter_context(kueue.kueue_servers(plane))
+        servers = parts.enter_context(kueue.kueue_servers(plane, external))
         await kueue.register_webhooks(api, plane, servers)
+        await kueue.until_answered(api, f"{FLAVORS}?dryRun=All", FLAVOR, servers)
     return list(servers)
 
 

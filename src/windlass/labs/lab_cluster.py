@@ -21,6 +21,8 @@ from windlass.jobs.kubernetes.operator_names import NAMESPACE
 
 IMAGES = ("windlass-examples:1", "alpine:3.10")
 """Images that manifests of labs name. On real nodes each is this machine's Python with torch and MPI."""
+EXTERNAL_KIND = "TrainingJob.v1alpha1.windlass.dev"
+"""The kind whose Workloads the operator creates for Kueue."""
 OPERATOR = "operator"
 """The companion of the control plane, whose log has this name."""
 LEADING = "leading, with"
@@ -50,7 +52,14 @@ def cluster_up(
     `real`: whether nodes run containers; None: where this machine allows it. `gpus`: of each node, declared.
     """
     command = [sys.executable, "-m", "windlass.labs.cluster_operator", str(root.absolute())]
-    settings = LastingSettings(real=real, gpus=gpus, images=IMAGES, kueue=kueue, companions={OPERATOR: command})
+    settings = LastingSettings(
+        real=real,
+        gpus=gpus,
+        images=IMAGES,
+        kueue=kueue,
+        external_kinds=(EXTERNAL_KIND,),
+        companions={OPERATOR: command},
+    )
     # 1. servers and nodes
     running = up(root, settings, report)
     # 2. Windlass
