@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from planes.fixtures import refuse
 
+import strays
 from windlass.controlplane import kueue
-from windlass.controlplane.cluster_folder import ClusterError, ClusterFolder
+from windlass.controlplane.cluster_folder import ClusterFolder
 from windlass.controlplane.lasting_cluster import LastingState
+from windlass.labs.errors import LabStateError
 from windlass.labs.lab_cluster import cluster_down, cluster_status, cluster_up
 
 pytestmark = [pytest.mark.installers, pytest.mark.timeout(500)]
@@ -76,7 +79,7 @@ def test_on_fake_nodes_jobs_are_scheduled_and_namespaces_can_be_deleted(root: Pa
     found = cluster_status(root)
     assert (found.cluster.state, found.nodes_ready, found.trouble) == (LastingState.READY, 2, "")
     assert found.operator
-    with pytest.raises(ClusterError, match="is up already"):
+    with pytest.raises(LabStateError, match=r"is up already .*\nend it: windlass lab cluster down"):
         cluster_up(root, told.append, real=False)
     # the queries of the operator, through the API server
     shell(root, "kubectl wait --for=condition=Available apiservice/v1.queries.windlass.dev --timeout=60s")
@@ -106,10 +109,16 @@ def test_with_kueue_a_job_of_windlass_waits_for_its_quota(root: Path, tmp_path: 
     for name in ("first", "second"):
         (tmp_path / f"{name}.yaml").write_text(f"name: {name}\n{JOB}")
         shell(root, f"windlass submit --on kubernetes {tmp_path}/{name}.yaml")
-    shell(root, "kubectl wait --for=create pod -l training.kubeflow.org/job-name=first --timeout=60s")
+    give_up = time.monotonic() + strays.TIMEOUT_S
+    while (found := sorted(admitted(root))) != ["<none>", "True"]:
+        assert time.monotonic() < give_up, found
+        time.sleep(0.2)
+
+
+def admitted(root: Path) -> list[str]:
+    """The conditions Admitted of all Workloads of Kueue."""
     columns = "custom-columns=A:.status.conditions[?(@.type=='Admitted')].status"
-    admitted = shell(root, f'kubectl get workloads --no-headers -o "{columns}"').split()
-    assert sorted(admitted) == ["<none>", "True"]
+    return shell(root, f'kubectl get workloads.kueue.x-k8s.io --no-headers -o "{columns}"').split()
 
 
 @pytest.mark.real_nodes

@@ -11,7 +11,9 @@ from windlass.cli.exit_codes import OF_ERROR, ExitCode
 from windlass.server.errors import ApiError
 
 EXTRAS = {
-    **dict.fromkeys(("aiohttp", "kubernetes_asyncio", "orjson", "pathspec", "yarl"), ("clusters", "kubernetes")),
+    **dict.fromkeys(
+        ("aiohttp", "cryptography", "kubernetes_asyncio", "orjson", "pathspec", "yarl"), ("clusters", "kubernetes")
+    ),
     **dict.fromkeys(("safetensors", "torch"), ("exports", "train")),
 }
 """Module → (what needs it, the extra of the package that installs it)."""

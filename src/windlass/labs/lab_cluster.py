@@ -18,6 +18,7 @@ from windlass.backends.kubernetes.client.resources import LEASES, NODES, path
 from windlass.controlplane.cluster_folder import ClusterError, ClusterFolder, LastingSettings, Running
 from windlass.controlplane.lasting_cluster import LastingState, LastingStatus, down, status, up
 from windlass.jobs.kubernetes.operator_names import NAMESPACE
+from windlass.labs.errors import LabStateError
 
 IMAGES = ("windlass-examples:1", "alpine:3.10")
 """Images that manifests of labs name. On real nodes each is this machine's Python with torch and MPI."""
@@ -43,11 +44,16 @@ class LabClusterStatus:
     trouble: str = ""
     """The reason why the API server does not answer."""
 
+    @property
+    def takes_jobs(self) -> bool:
+        """Whether a node is ready, and the operator leads."""
+        return bool(self.nodes_ready and self.operator)
+
 
 def cluster_up(
     root: Path, report: Callable[[str], None], *, real: bool | None = None, kueue: bool = False, gpus: int = 2
 ) -> Running:
-    """Starts the cluster of the workshop in a folder, and waits until it takes jobs. Raises ClusterError.
+    """Starts the cluster of the workshop in a folder, and waits until it takes jobs. Raises LabStateError.
 
     `real`: whether nodes run containers; None: where this machine allows it. `gpus`: of each node, declared.
     """
@@ -60,15 +66,15 @@ def cluster_up(
         external_kinds=(EXTERNAL_KIND,),
         companions={OPERATOR: command},
     )
-    # 1. servers and nodes
-    running = up(root, settings, report)
-    # 2. Windlass
-    report("installation of Windlass, and start of its operator")
     try:
-        _until_leading(root)
-    except BaseException:
-        down(root)
-        raise
+        # 1. servers and nodes
+        running = up(root, settings, report)
+        # 2. Windlass
+        report("installation of Windlass, and start of its operator")
+        _lead_or_end(root)
+    except ClusterError as failed:
+        is_there = status(root).state in (LastingState.READY, LastingState.STARTING)
+        raise LabStateError(f"{failed}\nend it: windlass lab cluster down" if is_there else str(failed)) from failed
     return running
 
 
@@ -99,6 +105,15 @@ async def _ask(root: Path, found: LastingStatus) -> LabClusterStatus:
 def _is_ready(node: dict[str, Any]) -> bool:
     conditions = node.get("status", {}).get("conditions", ())
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _lead_or_end(root: Path) -> None:
+    """Waits until the operator leads; ends the cluster if it does not. Raises ClusterError."""
+    try:
+        _until_leading(root)
+    except BaseException:
+        down(root)
+        raise
 
 
 def _until_leading(root: Path) -> None:

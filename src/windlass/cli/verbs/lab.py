@@ -22,6 +22,7 @@ from windlass.cli.terminal.formatting import pluralize
 from windlass.cli.terminal.markdown_text import print_markdown
 from windlass.cli.terminal.output import Format, FormatOption, as_json, show
 from windlass.cli.verb_group import verb_group
+from windlass.cli.verbs.lab_cluster import cluster
 from windlass.labs.check_result import check_lab
 from windlass.labs.concept_cards import card_titles, read_card
 from windlass.labs.lab_catalog import all_labs, find_lab
@@ -36,6 +37,7 @@ from windlass.labs.progress import QuizScore, change_lab, keep_score, read_progr
 from windlass.labs.quiz import PARTS, read_quiz
 
 lab = verb_group("The workshop: labs that run here and check themselves, hints, quizzes and concept cards.")
+lab.add_typer(cluster, name="cluster")
 LabArgument = Annotated[
     str,
     typer.Argument(
