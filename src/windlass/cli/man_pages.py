@@ -54,8 +54,8 @@ def _verb_sections(verb: str) -> Iterator[str]:
         yield section("DESCRIPTION", [paragraphs(command.help)])
     for head, items in _parameter_lists(command):
         yield section(head.upper(), items)
-    if commands := _commands(command):
-        yield section("COMMANDS", [_subsection(each, f"{name} {sub}") for sub, each in commands.items()])
+    if commands := list(_nested_commands(command, name)):
+        yield section("COMMANDS", [_subsection(each, whole) for whole, each in commands])
     yield section("EXIT STATUS", [f"The codes are those of {_page_of()}."])
     others = [each for each, (family, _) in VERBS.items() if family == VERBS[verb][0] and each != verb]
     yield section("SEE ALSO", [",\n".join([_page_of(), *(_page_of(each) for each in others)])])
@@ -90,6 +90,13 @@ def _context(command: Any, name: str) -> Any:
 def _commands(command: Any) -> dict[str, Any]:
     """The commands of a group; {} of a verb without any."""
     return getattr(command, "commands", {})
+
+
+def _nested_commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The commands of a group and of the groups in it, with their whole names."""
+    for sub, each in _commands(command).items():
+        yield f"{name} {sub}", each
+        yield from _nested_commands(each, f"{name} {sub}")
 
 
 def _page_of(verb: str = "") -> str:

@@ -25,10 +25,15 @@ def test_every_verb_has_a_page_and_the_overview_lists_it(pages):
         assert f".TP\n\\fB{verb}\\fR\n{escape(summary)}." in pages["windlass.1"]
 
 
+def nested(command):
+    for each in getattr(command, "commands", {}).values():
+        yield from (each, *nested(each))
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_page_has_every_option_of_the_help_of_its_verb(verb, pages):
     command = entry.load_verb(verb)
-    commands = [command, *getattr(command, "commands", {}).values()]
+    commands = [command, *nested(command)]
     options = [each for found in commands for each in found.params if each.param_type_name == "option"]
     page = pages[f"windlass-{verb}.1"]
     for option in options:
