@@ -17,6 +17,7 @@ from planes.fixtures import OPERATORS
 
 from windlass.deploy.permissions import (
     CORDON,
+    CULL,
     FOREIGN_POD_GROUPS,
     JOBS,
     MPIJOB_V1,
@@ -31,7 +32,7 @@ Right = tuple[str, str, str]
 """Verb, API group, resource."""
 CLIENT = "windlass"
 """Name of the operator's client. Tests that ask with its account for what is refused have another."""
-CLUSTER = (*SCHEDULING, *JOBS, *QUERIES, *MPIJOB_V1, *CORDON, *FOREIGN_POD_GROUPS.values())
+CLUSTER = (*SCHEDULING, *JOBS, *QUERIES, *MPIJOB_V1, *CORDON, *CULL, *FOREIGN_POD_GROUPS.values())
 BASIC_USER: tuple[Right, ...] = (("create", "authorization.k8s.io", "selfsubjectaccessreviews"),)
 """Calls that Kubernetes' own role `system:basic-user` allows everyone."""
 NEVER_CALLED = ("/finalizers", "/exec")
