@@ -10,11 +10,12 @@ SCHEDULER := openb muri philly small_traces topology_gang reclaim_cycle reasons_
 TRAIN := train_meshes train_resume train_overhead checkpoint_stall peer_copies agent_start agent_recovery agent_rendezvous training_faults train_mfu
 PINS := requirements.lock pyproject.toml tools/install.sh tools/lock_subset.py
 
-.PHONY: help demo demo-kubernetes test soak soak-simulator soak-daemon soak-kubernetes lint format bench bench-scheduler bench-train docs release lock clean
+.PHONY: help demo demo-kubernetes demo-workshop test soak soak-simulator soak-daemon soak-kubernetes lint format bench bench-scheduler bench-train docs release lock clean
 
 help:
 	@echo 'make demo    install, train a model on real data, lose a rank, recover: see it happen'
 	@echo 'make demo-kubernetes   the same on a cluster: two real nodes, a PyTorchJob, a killed pod, an MPIJob (Linux, root)'
+	@echo 'make demo-workshop     three labs of the workshop, each played from its start to its acceptance'
 	@echo 'make test    install what the tests need, run every test'
 	@echo 'make soak    10,000 fault schedules in simulated time, and the properties with 25 times the examples'
 	@echo 'make soak-simulator   100,000 fault schedules in simulated time, results appended to a file; hours'
@@ -36,6 +37,9 @@ demo: .venv/.installed-demo
 demo-kubernetes: .venv/.installed-demo-kubernetes
 	@sh tools/install_nodes.sh
 	@$(BIN)/python examples/demo_kubernetes.py
+
+demo-workshop: .venv/.installed-demo-kubernetes
+	@$(BIN)/python examples/demo_workshop.py $(LABS)
 
 test: .venv/.installed-dev
 	@sh tools/install_browser.sh

@@ -40,3 +40,26 @@ def test_the_demo_on_kubernetes_names_missing_tools_and_starts_no_process(monkey
     output = capsys.readouterr()
     assert "apt-get install runc. The jobs themselves need neither: `make demo`" in output.err
     assert output.out.count("  NOT  ") == len(demo.CHECKS)
+
+
+@pytest.mark.timeout(300)
+def test_the_demo_of_the_workshop_plays_labs_and_leaves_nothing(tmp_path):
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "examples/demo_workshop.py", "g1"]
+    ran = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    for shown in (
+        "1. G1: RDMA",
+        "$ windlass lab start g1",
+        "  no  pasted.yaml: lint",
+        "  g1 is accepted",
+        "Accepted g1 after",
+    ):
+        assert shown in ran.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_of_the_workshop_names_an_unknown_lab(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    assert importlib.import_module("demo_workshop").main(["zz"]) == 1
+    assert "there is no lab 'zz'" in capsys.readouterr().err
