@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from windlass.diagnose.lint.findings import LintFinding
+from windlass.diagnose.steps import CheckStep
 from windlass.labs.cluster_requests import get_object
 from windlass.labs.errors import LabStateError
 from windlass.labs.evidence import job_records, lab_files
 from windlass.labs.evidence.checkpoint_records import LabCheckpoint, read_checkpoints
 from windlass.labs.evidence.findings import EvidenceError
 from windlass.labs.evidence.job_records import LabJob, MetricSeries
+from windlass.labs.evidence.machine_files import judge_machine
 from windlass.labs.evidence.manifest_files import lint_manifests, rendered_pods
 from windlass.labs.lab_folders import LabFolders, namespace_of
 from windlass.labs.lab_processes import LabProcess, lab_processes
@@ -71,6 +73,10 @@ class Lab:
     def pods_of(self, name: str) -> Sequence[Mapping[str, Any]]:
         """Returns the pods that the jobs in a learner's file of manifests become, as `windlass render` prints them."""
         return rendered_pods(name, self.file(name) or "")
+
+    def machine(self, folder: str) -> Mapping[str, CheckStep]:
+        """Returns what `windlass doctor host --root FOLDER` finds in a learner's folder, by the name of the step."""
+        return judge_machine(self.folders.learner(self.id) / folder)
 
     def kube(self, path: str) -> Any:
         """Returns the answer of the API server to GET; None if there is no such object.

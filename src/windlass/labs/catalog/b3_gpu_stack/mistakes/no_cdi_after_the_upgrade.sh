@@ -1,0 +1,2 @@
+# refused: container.cdi
+python on.py node-a reboot

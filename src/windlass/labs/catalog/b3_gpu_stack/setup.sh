@@ -1,0 +1,2 @@
+# Builds the three machines.
+python on.py --build
