@@ -8,8 +8,8 @@ from windlass.controlplane.cluster_folder import ClusterError
 from windlass.labs.errors import LabError
 from windlass.labs.lab_cluster import cluster_down, cluster_up
 from windlass.labs.lab_folders import LabFolders
+from windlass.labs.lab_needs import check_needs
 from windlass.labs.lab_reset import reset_lab
-from windlass.labs.lab_start import check_needs
 
 
 class Clusters:

@@ -21,9 +21,9 @@ def get_object(kubeconfig: Path, path: str) -> Any:
     return _request(kubeconfig, "GET", path)
 
 
-def create_object(kubeconfig: Path, path: str, body: Mapping[str, Any]) -> None:
-    """Creates an object; one that exists already stays. Raises LabStateError."""
-    _request(kubeconfig, "POST", path, body)
+def create_object(kubeconfig: Path, path: str, body: Mapping[str, Any]) -> bool:
+    """Creates an object and returns True; False if it exists already. Raises LabStateError."""
+    return _request(kubeconfig, "POST", path, body) is not None
 
 
 def delete_object(kubeconfig: Path, path: str) -> None:

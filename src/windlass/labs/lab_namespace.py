@@ -17,15 +17,19 @@ _TIMEOUT_S = 90.0
 _PAUSE_S = 0.2
 
 
-def create_namespace(folders: LabFolders, lab_id: str) -> None:
-    """Creates the namespace of a lab, and a kubeconfig whose default it is. Raises LabStateError."""
+def create_namespace(folders: LabFolders, lab_id: str) -> bool:
+    """Creates the namespace of a lab, and a kubeconfig whose default it is. Raises LabStateError.
+
+    Returns whether the namespace is new: a cluster that was started again has lost it.
+    """
     name = namespace_of(lab_id)
     labels = {"windlass.dev/lab": lab_id}
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
     write_kubeconfig(folders.cluster_kubeconfig, folders.kubeconfig(lab_id), name)
-    create_object(folders.kubeconfig(lab_id), "/api/v1/namespaces", body)
+    is_new = create_object(folders.kubeconfig(lab_id), "/api/v1/namespaces", body)
     account = f"/api/v1/namespaces/{name}/serviceaccounts/default"  # no pod is created before it
     _wait(lambda: get_object(folders.kubeconfig(lab_id), account) is not None, f"the namespace {name} is not ready")
+    return is_new
 
 
 def delete_namespace(folders: LabFolders, lab_id: str) -> None:

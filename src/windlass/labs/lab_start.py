@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +11,12 @@ from windlass.labs.lab_description import LabDescription
 from windlass.labs.lab_environment import environment_file
 from windlass.labs.lab_folders import LabFolders
 from windlass.labs.lab_namespace import create_namespace
+from windlass.labs.lab_needs import check_cluster, check_needs
 from windlass.labs.lab_reset import reset_lab
 from windlass.labs.lab_script import run_script
 from windlass.labs.progress import Report
 
 ENVIRONMENT = "env"
-_MODULES = {"torch": ("torch", "train"), "jupyter": ("jupyterlab", "notebook")}
-"""Need → (module, the extra that installs it)."""
-_PROGRAMS = {"slurm": ("sbatch", "slurm-wlm"), "mpi": ("mpirun", "openmpi-bin")}
-"""Need → (program, Debian's package)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +36,7 @@ def start_lab(lab: LabDescription, folders: LabFolders, report: Report, *, fresh
     lab_id, folder = lab.facts.id, folders.learner(lab.facts.id)
     # 1. everything that the lab needs is here
     check_needs(lab)
+    check_cluster(lab, folders)
     if fresh and folders.own(lab_id).is_dir():
         reset_lab(lab, folders, report)
     was_started = folders.is_started(lab_id)
@@ -49,30 +46,18 @@ def start_lab(lab: LabDescription, folders: LabFolders, report: Report, *, fresh
     try:
         folders.state(lab_id).mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
-        if lab.needs_cluster:
-            create_namespace(folders, lab_id)
+        is_set_up = was_started and not (lab.needs_cluster and create_namespace(folders, lab_id))
         # 3. files: those of the learner stay
         restored = copy_missing(lab.folder / "start", folder)
         (folder / ENVIRONMENT).write_text(environment_file(lab, folders), encoding="utf-8")
     except OSError as error:
         raise LabError(f"{error.filename}: {error.strerror}\nmake it writable, or set WINDLASS_LABS") from None
-    # 4. the broken state, once
+    # 4. the broken state, once in a namespace
     setup = lab.folder / "setup.sh"
-    if setup.is_file() and not was_started:
+    if setup.is_file() and not is_set_up:
         run_script(setup, lab, folders)
     folders.ready_mark(lab_id).touch()
     return StartedLab(folder, was_started, restored if was_started else ())
-
-
-def check_needs(lab: LabDescription) -> None:
-    """Raises LabError if a module or a program that the lab needs is missing."""
-    for need in lab.facts.needs:
-        module, extra = _MODULES.get(need, ("", ""))
-        if module and importlib.util.find_spec(module) is None:
-            raise LabError(f"the lab {lab.facts.id} needs {module}\npip install 'windlass-train[{extra}]'")
-        program, package = _PROGRAMS.get(need, ("", ""))
-        if program and shutil.which(program) is None:
-            raise LabError(f"the lab {lab.facts.id} needs {program}\napt-get install {package}")
 
 
 def copy_missing(source: Path, target: Path) -> tuple[str, ...]:

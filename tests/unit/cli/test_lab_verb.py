@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 
 import pytest
 from small_lab import small_lab
@@ -120,3 +122,10 @@ def test_labs_quizzes_and_cards_are_completed(learner, windlass, monkeypatch, wo
     monkeypatch.setenv("COMP_WORDS", f"windlass {words}")
     monkeypatch.setenv("COMP_CWORD", str(len(words.split(" "))))
     assert windlass().out.split() == expected
+
+
+def test_the_verb_needs_no_library_of_kubernetes_and_no_torch():
+    heavy = "{'aiohttp', 'kubernetes_asyncio', 'torch', 'numpy'}"
+    code = f"import sys, windlass.cli.verbs.lab; print({heavy} & sys.modules.keys())"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "set()\n"

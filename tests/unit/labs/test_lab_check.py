@@ -51,4 +51,7 @@ def test_a_check_of_a_cluster_that_vanished_is_refused_with_the_way_back(tmp_pat
     lab = small_lab(tmp_path / "catalog", check=text)
     start_lab(lab, folders, print)
     refusal = check_lab(lab, folders).refusal
-    assert (refusal.what, refusal.fix) == ("there is no cluster of the workshop", "windlass lab cluster up")
+    assert (refusal.what, refusal.fix) == (
+        "there is no cluster of the workshop",
+        "windlass lab cluster up; then windlass lab start a7",
+    )

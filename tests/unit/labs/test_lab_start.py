@@ -3,13 +3,19 @@
 import subprocess
 
 import pytest
-from small_lab import small_lab
+from small_lab import FILES, small_lab
 
+from windlass.controlplane import lasting_cluster
+from windlass.controlplane.cluster_folder import Running
+from windlass.controlplane.lasting_cluster import LastingState, LastingStatus
+from windlass.labs import lab_start
 from windlass.labs.check_result import check_lab
 from windlass.labs.errors import LabError, LabStateError
 from windlass.labs.lab_reset import reset_lab
 from windlass.labs.lab_start import start_lab
 from windlass.labs.player import expected_refusal, play_script
+
+FAKE = Running(1, 0.0, 1.0, "https://127.0.0.1", ["n1"], real=False, gpus=2, kueue=False)
 
 
 def files_in(folder):
@@ -117,3 +123,31 @@ def test_the_player_sees_the_solution_accepted_and_the_mistake_refused(lab, fold
     refusal = play_script(lab, mistake, folders, print).result.refusal
     assert (refusal.what, refusal.fix) == ("the answer is right", "try 42")
     assert expected_refusal(mistake) == "try 42"
+
+
+@pytest.mark.parametrize(
+    ("need", "running", "message"),
+    [
+        ("cluster", None, "needs the cluster of the workshop\nwindlass lab cluster up"),
+        ("real-nodes", FAKE, "needs real nodes, and those of the cluster are fake\nas root: windlass lab cluster down"),
+        ("kueue", FAKE, "needs Kueue, which the cluster lacks\nwindlass lab cluster down, then .* --kueue"),
+    ],
+)
+def test_a_cluster_that_lacks_what_a_lab_needs_is_named_with_the_way_out(
+    tmp_path, folders, monkeypatch, need, running, message
+):
+    lab = small_lab(tmp_path / "catalog", lab=f"{FILES['lab.yaml']}needs: [{need}]\n")
+    state = LastingState.DOWN if running is None else LastingState.READY
+    monkeypatch.setattr(lasting_cluster, "status", lambda _root: LastingStatus(state, running))
+    with pytest.raises(LabStateError, match=message):
+        start_lab(lab, folders, print)
+    assert not folders.root.exists()
+
+
+def test_a_cluster_that_was_started_again_is_set_up_again(tmp_path, folders, monkeypatch):
+    lab = small_lab(tmp_path / "catalog", lab=f"{FILES['lab.yaml']}needs: [cluster]\n")
+    monkeypatch.setattr(lasting_cluster, "status", lambda _root: LastingStatus(LastingState.READY, FAKE))
+    for is_new, times in ((True, 1), (False, 1), (True, 2)):
+        monkeypatch.setattr(lab_start, "create_namespace", lambda *_, is_new=is_new: is_new)
+        folder = start_lab(lab, folders, print).folder
+        assert (folder / "setup.log").read_text() == "set up\n" * times

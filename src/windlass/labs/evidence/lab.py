@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from windlass.diagnose.lint.findings import LintFinding
-from windlass.diagnose.steps import CheckStep
 from windlass.labs.cluster_requests import get_object
 from windlass.labs.errors import LabStateError
 from windlass.labs.evidence import job_records, lab_files
 from windlass.labs.evidence.checkpoint_records import LabCheckpoint, read_checkpoints
 from windlass.labs.evidence.findings import EvidenceError
 from windlass.labs.evidence.job_records import LabJob, MetricSeries
-from windlass.labs.evidence.machine_files import judge_machine
-from windlass.labs.evidence.manifest_files import lint_manifests, rendered_pods
 from windlass.labs.lab_folders import LabFolders, namespace_of
 from windlass.labs.lab_processes import LabProcess, lab_processes
+
+if TYPE_CHECKING:
+    from windlass.diagnose.lint.findings import LintFinding
+    from windlass.diagnose.steps import CheckStep
 
 T = TypeVar("T")
 
@@ -68,14 +68,20 @@ class Lab:
 
     def lint(self, name: str) -> Sequence[LintFinding]:
         """Returns the findings of `windlass lint` in a learner's file; comments that ignore rules are not heeded."""
+        from windlass.labs.evidence.manifest_files import lint_manifests  # noqa: PLC0415 - loads all rules
+
         return lint_manifests(name, self.file(name) or "")
 
     def pods_of(self, name: str) -> Sequence[Mapping[str, Any]]:
         """Returns the pods that the jobs in a learner's file of manifests become, as `windlass render` prints them."""
+        from windlass.labs.evidence.manifest_files import rendered_pods  # noqa: PLC0415 - as above
+
         return rendered_pods(name, self.file(name) or "")
 
     def machine(self, folder: str) -> Mapping[str, CheckStep]:
         """Returns what `windlass doctor host --root FOLDER` finds in a learner's folder, by the name of the step."""
+        from windlass.labs.evidence.machine_files import judge_machine  # noqa: PLC0415 - as above
+
         return judge_machine(self.folders.learner(self.id) / folder)
 
     def kube(self, path: str) -> Any:
@@ -88,7 +94,7 @@ class Lab:
             return get_object(self.folders.kubeconfig(self.id), _absolute(path, self.namespace))
         except LabStateError as error:
             what, _, fix = str(error).partition("\n")
-            raise EvidenceError(what, fix) from None
+            raise EvidenceError(what, f"{fix}; then windlass lab start {self.id}") from None
 
     def processes(self) -> Sequence[LabProcess]:
         """Returns the living processes that were started in this lab, without the shells of a terminal."""
