@@ -4,6 +4,7 @@ import os
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # imported late, it would hold the group
 from report import Report, samples
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -19,6 +20,12 @@ def main() -> None:
     rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     if world > 1:
         dist.init_process_group("gloo")
+    train(rank, world)
+    if world > 1:
+        dist.destroy_process_group()  # after `train`: nothing holds the model, and so the group, any more
+
+
+def train(rank: int, world: int) -> None:
     torch.manual_seed(SEED)
     model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1)).double()
     if world > 1:
@@ -39,8 +46,6 @@ def main() -> None:
             optimizer.step()
             report.step(epoch, numbers, loss)
     report.write(model)
-    if world > 1:
-        dist.destroy_process_group()
 
 
 if __name__ == "__main__":
