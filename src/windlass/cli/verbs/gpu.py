@@ -60,7 +60,7 @@ def plan(
     """Plan whole GPUs, MIG, MPS or time-slicing for each group of nodes, with reasons and expected latency.
 
     Nothing runs and no GPU is needed: arrivals are simulated and every assumption is printed. Exits with 1 if a pod
-    finds no place.
+    finds no place, or if a use that the request names breaks a limit.
     """
     if bool(file) == bool(pool or workload):
         raise UsageError("name either a FILE, or pools and workloads by --pool and --workload")
@@ -69,7 +69,7 @@ def plan(
     request = load_request(file) if file else request_of_options(pool or [], workload or [], seed or 0)
     made = plan_sharing(request)
     files = rendered_files(made) if render else {}
-    is_refused = any(each.refused for each in made.workloads)
+    is_refused = any(each.refused or each.broken for each in made.workloads)
     if render == _STDOUT:
         print(_one_text(files), end="")
     elif not render or is_refused or output is not _Form.TEXT:

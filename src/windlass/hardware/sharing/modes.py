@@ -74,6 +74,15 @@ class Use:
         return 1 / self.replicas
 
 
+def find_use(text: str, pool: Pool) -> Use | None:
+    """Returns the use that a request names, such as `mps:4` or `mig:2g.20gb`; None if the pool has no such profile."""
+    mode, _, size = text.partition(":")
+    if mode != Mode.MIG:
+        return Use(Mode(mode), int(size or 1))
+    profiles = pool.gpu.geometry.profiles if pool.gpu.geometry else ()
+    return next((Use(Mode.MIG, profile=each) for each in profiles if each.name == size), None)
+
+
 def _numbers(profile: Profile) -> tuple[int, int]:
     """Returns compute slices and gigabytes of a profile's name."""
     found = _SLICES.match(profile.name)

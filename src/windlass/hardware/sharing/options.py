@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from windlass.hardware.sharing.arrivals import draw_arrivals, mean_rate
-from windlass.hardware.sharing.modes import MOST_REPLICAS, Mode, Use
+from windlass.hardware.sharing.modes import MOST_REPLICAS, Mode, Use, find_use
 from windlass.hardware.sharing.rejection import Cause, Rejection
 from windlass.hardware.sharing.request import Isolation, Pool, SharingRequest, Workload, WorkloadKind
 from windlass.hardware.sharing.simulation import SWITCHING, PodPlace, Served, Stream, simulate
@@ -20,6 +20,8 @@ from windlass.hardware.sharing.simulation import SWITCHING, PodPlace, Served, St
 BUSIEST = 0.95
 """Highest load of a pod or a shared GPU: beyond it, queues hardly end."""
 ALL_MODES = frozenset(Mode)
+_JUDGED = frozenset({Cause.ISOLATION, Cause.LATENCY, Cause.SLOWDOWN, Cause.OVERLOAD})
+"""Causes against a chosen use that do not keep its pods from running: they are placed all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,32 @@ def find_options(
     for index, workload in enumerate(request.workloads):
         options.append([])
         for number, pool in enumerate(request.pools):
-            for use in _first_right_uses(workload, pool, modes, request.seed, rejections):
+            if workload.use:
+                uses = _chosen_uses(workload, pool, request.seed, rejections)
+            else:
+                uses = _first_right_uses(workload, pool, modes, request.seed, rejections)
+            for use in uses:
                 options[-1].append(UseOption(index, number, use, slowdown(workload, pool, use)))
     return options, rejections
+
+
+def _chosen_uses(workload: Workload, pool: Pool, seed: int, rejections: list[Rejection]) -> Iterator[Use]:
+    """Yields the use that the request names if its pods can run so, and adds a rejection for each limit it breaks."""
+    use = find_use(workload.use, pool)
+    if use is None:
+        text = f"{pool.gpu.name} has no profile {workload.use.partition(':')[2]}"
+        rejections.append(Rejection(workload.name, pool.name, workload.use, Cause.NO_MIG, text))
+        return
+    causes = set()
+    checks = partial(_check_mode, workload, pool, use.mode), partial(_check_use, workload, pool, use, seed)
+    for check in checks:
+        try:
+            check()
+        except _RefusedError as refused:
+            rejections.append(Rejection(workload.name, pool.name, str(use), refused.cause, refused.text))
+            causes.add(refused.cause)
+    if causes <= _JUDGED:
+        yield use
 
 
 def _first_right_uses(

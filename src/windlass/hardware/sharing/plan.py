@@ -50,6 +50,12 @@ class WorkloadPlan:
     forecast: ServiceForecast | None
     rejections: tuple[Rejection, ...]
 
+    @property
+    def broken(self) -> tuple[Rejection, ...]:
+        """Limits that the chosen use breaks although its pods are placed so."""
+        placed = {str(each.option.use) for each in self.pods} if self.workload.use else set()
+        return tuple(each for each in self.rejections if each.use in placed)
+
 
 @dataclass(frozen=True, slots=True)
 class PoolPlan:

@@ -85,6 +85,7 @@ def _plain_workload(plan: SharingPlan, each: WorkloadPlan) -> dict[str, Any]:
             "latency_p50": _rounded(forecast.latency_p50_s),
             "latency_p95": _rounded(forecast.latency_p95_s),
         },
+        "broken": [str(no.cause) for no in each.broken],
         "rejected": [
             {"pool": no.pool, "use": no.use, "cause": str(no.cause), "reason": no.text} for no in each.rejections
         ],
@@ -164,17 +165,19 @@ def _reasons(plan: SharingPlan, each: WorkloadPlan) -> Iterator[str]:
     yield f"{each.workload.name}: {'; '.join(placed) or 'refused'}"
     if _is_close_to_limit(each):
         yield f"  p95 is within {1 - _CLOSE:.0%} of its limit: plan with other seeds too, or lower the limit"
+    broken = {no.cause for no in each.broken}
     alike: dict[tuple[str, Cause, str], list[str]] = {}
     for no in each.rejections:
         alike.setdefault((no.pool, no.cause, no.text), []).append(no.use)
     for (pool, cause, text), uses in alike.items():
-        yield f"  not {', '.join(uses)} in {pool} ({cause}): {text}"
+        word = "chosen, and breaks a limit:" if cause in broken else "not"
+        yield f"  {word} {', '.join(uses)} in {pool} ({cause}): {text}"
 
 
 def _is_close_to_limit(each: WorkloadPlan) -> bool:
     p95 = each.forecast.latency_p95_s if each.forecast else None
     limit = each.workload.latency_s
-    return p95 is not None and limit is not None and p95 > _CLOSE * limit
+    return p95 is not None and limit is not None and _CLOSE * limit < p95 <= limit
 
 
 def _describe_pods(plan: SharingPlan, each: WorkloadPlan, index: int) -> str:

@@ -76,6 +76,8 @@ class Workload:
     arrivals: Arrivals | None = None
     """None: each job slot always has a job."""
     measured_on: GpuModel | None = None
+    use: str = ""
+    """Chosen use, such as `mig:2g.20gb`, which the plan judges; empty: the plan chooses."""
 
     def demand(self, gpu: GpuModel) -> float:
         """Returns the fraction of another model's compute that the pod can use: above 1, it takes longer there.

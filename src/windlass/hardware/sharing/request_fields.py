@@ -138,6 +138,17 @@ WORKLOAD: Table = (
         example="A100-80GB",
     ),
     Field(
+        "use",
+        "Use that you choose, which the plan then judges.",
+        named(
+            r"whole|mig:[1-7]g\.[0-9]{1,3}gb|(mps|time-slicing):([2-9]|[1-3][0-9]|4[0-8])",
+            "use",
+            "whole, mig:2g.20gb, mps:4 or time-slicing:4",
+        ),
+        default="the plan chooses",
+        example="mig:2g.20gb",
+    ),
+    Field(
         "latency", "Limit of a service's latency, 95th percentile.", value_types.LIMIT, default="none", example="200ms"
     ),
     Field(

@@ -193,7 +193,7 @@ def _workload(written: dict[str, Any], folder: Path) -> Workload:
     kind = WorkloadKind(written["kind"])
     arrivals = written.get("arrivals")
     latency = written.get("latency")
-    plain = {name: written[name] for name in ("gpus", "compute", "activity", "measured_on") if name in written}
+    plain = {name: written[name] for name in ("gpus", "compute", "activity", "measured_on", "use") if name in written}
     return Workload(
         name=written["name"],
         kind=kind,

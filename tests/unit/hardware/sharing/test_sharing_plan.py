@@ -175,3 +175,35 @@ def test_reports_name_each_workload_group_and_assumption():
 def test_all_gpus_with_mig_serve_small_pods_by_mig(name):
     plan = planned(inference(number=3, memory=4, isolation=Isolation.FAULT, compute=0.1), gpu=find_gpu(name))
     assert plan.workloads[0].pods[0].use.mode is Mode.MIG
+
+
+def chosen(use, **more):
+    settings = {"isolation": Isolation.FAULT, "compute": 0.3, "latency_s": 0.25, "slowdown": 2.0, **more}
+    arrivals = Arrivals(40.0, 3.0, 0.2, 300.0)
+    workload = Workload("chat", WorkloadKind.INFERENCE, 8, 16 * 2**30, 0.04, arrivals=arrivals, use=use, **settings)
+    pool = Pool("a100", find_gpu("A100-80GB"), 4, 3)
+    (planned,) = plan_sharing(SharingRequest((pool,), (workload,))).workloads
+    return planned
+
+
+def test_a_chosen_use_that_meets_every_limit_is_planned_as_it_is():
+    planned = chosen("mig:3g.40gb")
+    assert [str(pods.use) for pods in planned.pods] == ["mig 3g.40gb"]
+    assert not planned.refused
+    assert not planned.rejections
+
+
+def test_a_chosen_use_that_breaks_limits_is_placed_and_judged():
+    planned = chosen("time-slicing:4")
+    assert not planned.refused
+    assert [each.cause for each in planned.broken] == [Cause.ISOLATION, Cause.LATENCY]
+
+
+@pytest.mark.parametrize(
+    ("use", "cause"), [("mig:1g.10gb", Cause.MEMORY), ("mig:5g.99gb", Cause.NO_MIG), ("mps:12", Cause.MEMORY)]
+)
+def test_a_chosen_use_that_cannot_run_is_refused(use, cause):
+    planned = chosen(use)
+    assert planned.refused == 8
+    assert cause in {each.cause for each in planned.rejections}
+    assert not planned.broken
