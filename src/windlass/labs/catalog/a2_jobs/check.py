@@ -26,7 +26,7 @@ def check(lab: Lab) -> Iterator[Finding]:
     yield Finding(
         bool(job) and job["spec"].get("completionMode") == "Indexed",
         "each pod of shards has an index",
-        "JOB_COMPLETION_INDEX is missing, so that every pod trained shard 0: add completionMode: Indexed beside completions",
+        "without JOB_COMPLETION_INDEX every pod trained shard 0: add completionMode: Indexed beside completions",
     )
     yield _divided(pods)
     # 2. hopeless
@@ -73,8 +73,8 @@ def _ended_early(lab: Lab) -> Iterator[Finding]:
     yield Finding(
         _has_condition(job, "Failed"),
         "the Job hopeless has failed for good",
-        f"it has failed {pods} times and tries again, after a longer pause each time: lower backoffLimit, delete the Job "
-        "and apply it again"
+        f"it has failed {pods} times and tries again, after a longer pause each time: lower backoffLimit, delete the "
+        "Job and apply it again"
         if job
         else "kubectl apply -f hopeless.yaml",
     )
