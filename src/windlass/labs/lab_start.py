@@ -46,7 +46,7 @@ def start_lab(lab: LabDescription, folders: LabFolders, report: Report, *, fresh
     try:
         folders.state(lab_id).mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
-        is_set_up = was_started and not (lab.needs_cluster and create_namespace(folders, lab_id))
+        is_new = lab.needs_cluster and create_namespace(folders, lab_id)
         # 3. files: those of the learner stay
         restored = copy_missing(lab.folder / "start", folder)
         (folder / ENVIRONMENT).write_text(environment_file(lab, folders), encoding="utf-8")
@@ -54,7 +54,7 @@ def start_lab(lab: LabDescription, folders: LabFolders, report: Report, *, fresh
         raise LabError(f"{error.filename}: {error.strerror}\nmake it writable, or set WINDLASS_LABS") from None
     # 4. the broken state, once in a namespace
     setup = lab.folder / "setup.sh"
-    if setup.is_file() and not is_set_up:
+    if setup.is_file() and (is_new or not was_started):
         run_script(setup, lab, folders)
     folders.ready_mark(lab_id).touch()
     return StartedLab(folder, was_started, restored if was_started else ())

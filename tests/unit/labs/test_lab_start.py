@@ -151,3 +151,12 @@ def test_a_cluster_that_was_started_again_is_set_up_again(tmp_path, folders, mon
         monkeypatch.setattr(lab_start, "create_namespace", lambda *_, is_new=is_new: is_new)
         folder = start_lab(lab, folders, print).folder
         assert (folder / "setup.log").read_text() == "set up\n" * times
+
+
+def test_the_first_start_creates_the_namespace_before_the_setup(tmp_path, folders, monkeypatch):
+    lab = small_lab(tmp_path / "catalog", lab=f"{FILES['lab.yaml']}needs: [cluster]\n")
+    monkeypatch.setattr(lasting_cluster, "status", lambda _root: LastingStatus(LastingState.READY, FAKE))
+    created = []
+    monkeypatch.setattr(lab_start, "create_namespace", lambda _folders, lab_id: created.append(lab_id) or True)
+    assert not start_lab(lab, folders, print).was_started
+    assert created == [lab.facts.id]
