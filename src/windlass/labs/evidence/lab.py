@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -83,6 +84,15 @@ class Lab:
         from windlass.labs.evidence.machine_files import judge_machine  # noqa: PLC0415 - as above
 
         return judge_machine(self.folders.learner(self.id) / folder)
+
+    def report(self, job: str, kind: type[T]) -> T | None:
+        """Returns `runs/JOB.json`, if the output of the job's rank 0 has the digest of the file; else None.
+
+        A file that was copied from another run has another digest than the one that this job printed.
+        """
+        name = f"runs/{job}.json"
+        digest = hashlib.sha256((self.file(name) or "").encode()).hexdigest()[:16]
+        return self.record(name, kind) if f"wrote {name} {digest}" in self.logs(job, rank=0) else None
 
     def kube(self, path: str) -> Any:
         """Returns the answer of the API server to GET; None if there is no such object.
