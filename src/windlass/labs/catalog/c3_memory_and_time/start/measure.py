@@ -26,7 +26,7 @@ def count(what: str, amount: int = 1) -> None:
     COUNTS[what] += amount
 
 
-class Measurement:
+class StepMeasurement:
     """Peak of the memory above that of the finished model, and the CPU time of each step."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 import argparse
 
 import torch
-from measure import BLOCKS, Measurement, count
+from measure import BLOCKS, StepMeasurement, count
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import Dataset
@@ -23,9 +23,9 @@ def main() -> None:
     parser.add_argument("--micro-batch", type=int, help="sequences in one forward pass; gradients are accumulated")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    measured = Measurement()
+    measured = StepMeasurement()
     with train.init(precision=args.precision, ac=args.ac, report_every=0) as run:
-        model, optimizer = run.parallelize(lambda: Decoder(measured), train.Plan(), torch.optim.AdamW, lr=1e-3)
+        model, optimizer = run.parallelize(lambda: CountingDecoder(measured), train.Plan(), torch.optim.AdamW, lr=1e-3)
         measured.begin()
         data = run.data(Sequences(), global_batch=GLOBAL_BATCH, micro_batch=args.micro_batch)
         for batch in run.steps(data, STEPS):
@@ -38,7 +38,7 @@ def main() -> None:
 class Block(nn.Module):
     """Attention and a feed-forward layer, each added to its input."""
 
-    def __init__(self, measured: Measurement) -> None:
+    def __init__(self, measured: StepMeasurement) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
         self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
@@ -53,8 +53,8 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
-class Decoder(nn.Module):
-    def __init__(self, measured: Measurement) -> None:
+class CountingDecoder(nn.Module):
+    def __init__(self, measured: StepMeasurement) -> None:
         super().__init__()
         self.embed = nn.Embedding(VOCABULARY, WIDTH)
         self.layers = nn.ModuleList(Block(measured) for _ in range(BLOCKS))
