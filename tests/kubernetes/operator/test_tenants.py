@@ -235,6 +235,19 @@ def test_a_tenant_gets_neither_the_name_nor_the_queue_nor_the_rank_of_others(tel
     tell(story)
 
 
+def test_a_label_that_names_no_possible_queue_of_kueue_is_refused(tell):
+    async def story(on: Tenants) -> None:
+        bad = {"kueue.x-k8s.io/queue-name": "Bad.Queue"}
+        in_spec = job("lost")
+        in_spec["spec"]["labels"] = bad
+        for body in (job("lost", labels=bad), in_spec):
+            assert "expects the name of a LocalQueue of Kueue" in await refusal(on.ann.post(jobs("red"), body))
+        good = {"kueue.x-k8s.io/queue-name": "research"}
+        await on.ann.post(jobs("red"), job("found", labels=good), dryRun="All")
+
+    tell(story)
+
+
 def test_a_pod_of_another_controller_gets_no_queue_that_its_account_may_not_use(tell):
     async def story(on: Tenants) -> None:
         ann, cid, need = on.ann, on.cid, "that needs the verb use on queues.windlass.dev"

@@ -114,6 +114,34 @@ def test_an_elastic_gang_has_the_pods_that_kueue_admits(plane: ControlPlane) -> 
     asyncio.run(scenario())
 
 
+def test_a_job_with_a_priority_that_its_queue_of_windlass_refuses_holds_no_quota(plane: ControlPlane) -> None:
+    async def scenario() -> None:
+        async with cluster(plane) as rig:
+            await submit(rig, "above", priority=100)
+            await submit(rig, "one")
+            await until_running(rig, "one")
+            assert [name for name in await workloads(rig) if "above" in name] == []
+            await rig.api.patch(f"{JOBS}/above", {"spec": {"priority": 0}})
+            await until_waiting(rig, "above", "4 more needed")
+
+    asyncio.run(scenario())
+
+
+def test_a_job_that_names_no_possible_queue_of_kueue_says_so(plane: ControlPlane) -> None:
+    async def scenario() -> None:
+        async with cluster(plane) as rig:
+            await submit(rig, "bad", labels={"kueue.x-k8s.io/queue-name": "Bad Queue"})
+
+            async def message() -> str | None:
+                found = (await rig.api.get(f"{JOBS}/bad")).get("status", {}).get("conditions") or [{}]
+                return found[-1].get("message")
+
+            assert "expects the name of a LocalQueue of Kueue" in await rig.until(message, 60)
+            assert not await workloads(rig)
+
+    asyncio.run(scenario())
+
+
 def test_a_suspended_job_leaves_the_queue(plane: ControlPlane) -> None:
     async def scenario() -> None:
         async with cluster(plane) as rig:

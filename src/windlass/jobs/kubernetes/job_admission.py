@@ -1,4 +1,4 @@
-"""The ValidatingAdmissionPolicy by which the API server guards what a job says about its owner.
+"""The ValidatingAdmissionPolicy by which the API server guards what a job says about its owner and its queues.
 
 On Kubernetes 1.36 and newer a MutatingAdmissionPolicy writes the annotation where a creator has not, so that every job
 has its user.
@@ -16,7 +16,8 @@ from typing import Any
 
 from windlass.core.model.job import DEFAULT_QUEUE
 from windlass.jobs.kubernetes.kinds.registry import KINDS
-from windlass.jobs.kubernetes.labels import CANCEL, QUEUE, USER
+from windlass.jobs.kubernetes.kinds.trainingjob import KIND as TRAINING_JOB
+from windlass.jobs.kubernetes.labels import CANCEL, KUEUE_QUEUE, KUEUE_QUEUE_NAME, KUEUE_QUEUE_RULE, QUEUE, USER
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 GROUP, VERSION = "admissionregistration.k8s.io", "v1"
@@ -125,6 +126,12 @@ def _queues() -> str:
     return "[" + ", ".join(f'string(dyn({_OBJECT}).{field}.orValue(""))' for field in fields) + "]"
 
 
+def _kueue_queues() -> str:
+    """Queues of Kueue by the labels of the object and of its job."""
+    places = ("metadata", "?spec")
+    return "[" + ", ".join(f'string(dyn(object).{each}.?labels[?"{KUEUE_QUEUE}"].orValue(""))' for each in places) + "]"
+
+
 def _validations() -> Sequence[Manifest]:
     is_own = f'q in ["", "{DEFAULT_QUEUE}", namespaceObject.metadata.?labels[?"{QUEUE}"].orValue("")]'
     may_use = (
@@ -144,6 +151,11 @@ def _validations() -> Sequence[Manifest]:
         _validation(
             f'variables.cancel in ["", variables.cancelBefore, {_NAME}]',
             f'"the annotation {CANCEL} names who cancels the job: write " + {_NAME}',
+        ),
+        _validation(
+            f'!({_CREATES}) || object.kind != "{TRAINING_JOB}" || '
+            f'{_kueue_queues()}.all(q, q.matches("^({KUEUE_QUEUE_NAME})?$"))',
+            f'"the label {KUEUE_QUEUE} {KUEUE_QUEUE_RULE}"',
         ),
         _validation(
             f"variables.queues.all(q, {is_own} || q in variables.queuesBefore || {may_use})",

@@ -101,6 +101,15 @@ def test_a_label_names_the_queue_where_the_spec_does_not():
     assert (read(labelled).job.queue, read(labelled).run_policy.queue) == ("research", "research")
 
 
+@pytest.mark.parametrize("place", ["metadata", "spec"])
+def test_a_label_that_no_local_queue_of_kueue_can_have_as_name_is_refused(place):
+    manifest = job()
+    manifest[place]["labels"] = {"kueue.x-k8s.io/queue-name": "Bad Queue"}
+    fault = read(manifest)
+    assert isinstance(fault, Fault)
+    assert "expects the name of a LocalQueue of Kueue" in str(fault)
+
+
 def test_one_service_names_every_pod():
     service, secret = dependent_objects(read(DIGITS))
     assert (secret["kind"], secret["data"]) == ("Secret", {"secret": ""}), "the backend makes a random one"

@@ -37,6 +37,27 @@ def see(cluster: Cluster, conditions: Mapping[str, str], admission: dict[str, An
     cluster.backend.kueue.see_workloads([Change("modified", workload)])
 
 
+@pytest.mark.parametrize(("priority", "made"), [(0, ["Workload"]), (100, [])])
+def test_only_a_job_that_its_queue_of_windlass_accepts_gets_a_workload(priority: int, made: list[str]) -> None:
+    async def story() -> None:
+        cluster = Cluster("n1")
+        kinds = list[str]()
+
+        async def note(_resource: object, body: dict[str, Any]) -> dict[str, Any]:
+            kinds.append(body["kind"])
+            return body
+
+        cluster.api.create = note  # type: ignore[method-assign]
+        cluster.backend.kueue.is_served = True
+        await cluster.lead()
+        cluster.put_job(gpus=2, labels=LABELS, priority=priority)
+        await cluster.run(12)
+        assert [kind for kind in kinds if kind == "Workload"] == made
+        await cluster.backend.close()
+
+    asyncio.run(story())
+
+
 def test_a_job_in_a_queue_of_kueue_waits_where_there_is_no_kueue() -> None:
     async def story() -> None:
         cluster = await led_cluster(is_served=False)

@@ -149,6 +149,12 @@ def test_the_next_write_follows_from_the_job_and_its_admission(
     assert next_action(facts, found, admission, is_outdated=False) is expected
 
 
+def test_a_job_that_windlass_refuses_holds_no_quota() -> None:
+    refused = JobFacts(is_refused=True)
+    assert next_action(refused, None, WAITING, is_outdated=False) is WorkloadAction.NONE
+    assert next_action(refused, workload(), ADMITTED, is_outdated=False) is WorkloadAction.DELETE
+
+
 def test_only_a_job_that_waits_gets_a_workload_of_its_changed_pods() -> None:
     assert next_action(JobFacts(), workload(), WAITING, is_outdated=True) is WorkloadAction.DELETE
     assert next_action(JobFacts(), workload(), ADMITTED, is_outdated=True) is WorkloadAction.NONE

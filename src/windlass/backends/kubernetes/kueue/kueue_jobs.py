@@ -211,6 +211,7 @@ def _facts(gang: Gang) -> JobFacts:
         has_ended=phase in TERMINAL,
         has_succeeded=phase is Phase.SUCCEEDED,
         is_suspended=parsed.job.suspend,
+        is_refused=bool(gang.fit.waiting_reason) and not gang.fit.is_early,
         holds_nodes=holds,
         is_running=phase is Phase.RUNNING,
     )

@@ -23,7 +23,7 @@ class WorkloadAction(StrEnum):
     NONE = "none"
     CREATE = "create"
     DELETE = "delete"
-    """The owner suspended the job, or changed the pods of a job that waits."""
+    """The owner suspended the job, or changed the pods of a job that waits; or Windlass refuses the job."""
     RELEASE = "release"
     """The job has stopped after an eviction: its quota is free."""
     READY = "ready"
@@ -37,6 +37,8 @@ class JobFacts(NamedTuple):
     has_succeeded: bool = False
     is_suspended: bool = False
     """By its owner."""
+    is_refused: bool = False
+    """Windlass cannot schedule it until something else changes, and has no state of it."""
     holds_nodes: bool = False
     is_running: bool = False
 
@@ -45,15 +47,16 @@ def next_action(
     job: JobFacts, workload: Manifest | None, admission: KueueAdmission, *, is_outdated: bool
 ) -> WorkloadAction:
     """The next write. `is_outdated`: the Workload has other pods than the job."""
+    has_no_place = job.is_suspended or job.is_refused
     if workload is None:
-        return WorkloadAction.NONE if job.has_ended or job.is_suspended else WorkloadAction.CREATE
+        return WorkloadAction.NONE if job.has_ended or has_no_place else WorkloadAction.CREATE
     conditions = conditions_by_type(workload)
     if job.has_ended:
         return WorkloadAction.NONE if _is_true(conditions, "Finished") else WorkloadAction.FINISH
     if job.holds_nodes:
         ready = job.is_running and admission.phase is AdmissionPhase.ADMITTED and not _is_true(conditions, "PodsReady")
         return WorkloadAction.READY if ready else WorkloadAction.NONE
-    if job.is_suspended or (is_outdated and admission.phase is AdmissionPhase.WAITING):
+    if has_no_place or (is_outdated and admission.phase is AdmissionPhase.WAITING):
         return WorkloadAction.DELETE
     return WorkloadAction.RELEASE if admission.phase is AdmissionPhase.EVICTED else WorkloadAction.NONE
 

@@ -26,6 +26,9 @@ from windlass.jobs.kubernetes.labels import (
     ARRAY_LIMIT,
     JOB_NAME,
     JOB_NAME_ANNOTATION,
+    KUEUE_QUEUE,
+    KUEUE_QUEUE_NAME,
+    KUEUE_QUEUE_RULE,
     OURS,
     REPLICA_INDEX,
     ROLE,
@@ -160,6 +163,7 @@ def _of_a_later_version(path: str) -> str:
 def _job(manifest: ManifestField, values: Mapping[str, Any], name: str) -> Job:
     about = manifest["metadata"]
     labels = {word: text for word, text in about["labels"].text_map().items() if not word.startswith(OURS)}
+    _check_kueue_queue(about["labels"], manifest["spec"]["labels"])
     user = about["annotations"][USER].text()
     name = about["annotations"][JOB_NAME_ANNOTATION].text() or name
     job = resolve({**values, "name": name}, base="", user=user, source="").job
@@ -169,6 +173,14 @@ def _job(manifest: ManifestField, values: Mapping[str, Any], name: str) -> Job:
         labels={**labels, **job.labels},
         array=_array(about["labels"]),
     )
+
+
+def _check_kueue_queue(*labels: ManifestField) -> None:
+    """Refuses a name that no LocalQueue can have: the API server would refuse the Workload of the job."""
+    for each in labels:
+        name = each[KUEUE_QUEUE]
+        if name.text() and not is_name(KUEUE_QUEUE_NAME, name.text()):
+            name.refuse(KUEUE_QUEUE_RULE)
 
 
 def _array(labels: ManifestField) -> ArrayMember | None:
