@@ -185,6 +185,7 @@ def test_an_error_shows_the_place_and_the_nearest_name():
         ("roles: {a: {}}", "job.yaml:1:9: role 'a' has no command; write for example command: python train.py"),
         ("restart: {usr: 1}", "job.yaml:1:11: unknown field 'usr'; did you mean 'user'?"),
         ("name: a\nname: b", "job.yaml:2:1: 'name' is written twice; the first is in line 1"),
+        ("cron: */5 * * * *", "job.yaml:1:8: a value that begins with '*' or '&' needs quotes around it"),
         ("env:\n\tA: 1", "job.yaml:2:1: a tab; YAML is indented with spaces"),
         ("name: 'abc\n", "job.yaml:2:1: the quotes opened before are never closed"),
         ("name: !!python/object:os.system x", "job.yaml:1:7: the tag tag:yaml.org,2002:python/object:os.syste has no "),
