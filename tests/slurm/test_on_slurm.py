@@ -1,6 +1,7 @@
 """`--on slurm` on a real Slurm: submit, follow, list, explain, print the output of, hold and cancel jobs."""
 
 import json
+import os
 import sys
 
 import pytest
@@ -45,6 +46,18 @@ def test_run_follows_a_gang_of_two_nodes_to_its_end(windlass):
         assert f"[r{rank}" in text
         assert f"rank {rank} of 4" in text
     assert "succeeded" in text
+
+
+def test_the_output_of_an_older_job_of_the_same_number_is_not_printed(windlass, tmp_path):
+    number = int(submit(windlass, "true").rpartition("-")[2]) + 1
+    stale = tmp_path / f"slurm-{number}.out"
+    stale.write_text("line of an older Slurm\n")
+    os.utime(stale, (0, 0))
+    code, text = windlass("run", "--name", "fresh", "--", "echo", "line of this job")
+    assert code == 0, text
+    assert f"fresh-{number}" in text
+    assert "line of this job" in text
+    assert "older Slurm" not in text + windlass("logs", f"fresh-{number}")[1]
 
 
 def test_run_exits_with_the_exit_code_of_the_job(windlass):

@@ -137,7 +137,7 @@ def _of_slurm(slurm: SlurmClient, job: str, selection: OutputSelection) -> JobOu
     if selection.attempt is not None:
         raise InvalidRequestError("one file has the output of all attempts on Slurm", "omit attempt")
     ranks = None if selection.ranks is None else set(selection.ranks)
-    sources = [OutputFile(each.id, each.output, ranks) for each in slurm.find(job) if each.output]
+    sources = [OutputFile(each.id, each.output, ranks, since=each.submitted) for each in slurm.find(job) if each.output]
     return JobOutput(job, sources, follow=selection.follow)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 
 from windlass.backends.slurm.commands import CommandRunner
 from windlass.backends.slurm.errors import SlurmError, SlurmFailure
@@ -15,6 +16,12 @@ from windlass.jobs.slurm.rendered_script import render_script
 _NUMBER = re.compile(r"([0-9]{1,10})(?:;.*)?\s*")
 _SAID_HERE = "after:"
 """Field that a script alone cannot say, and sbatch can."""
+_FRESH_OUTPUT = (
+    '[ "${SLURM_RESTART_COUNT:-0}" != 0 ] || '
+    '[ "$(basename "$(readlink /proc/$$/fd/1)")" != "slurm-NUMBER.out" ] || : > /dev/stdout'
+)
+"""Empties the job's own output at its first start: an older Slurm may have had a job of the same number here."""
+_MEMBER, _JOB = "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID", "$SLURM_JOB_ID"
 LABELS = {"SLURM_LABELIO": "1"}
 """srun writes the number of its task before each line of output."""
 
@@ -26,7 +33,8 @@ def submit_job(run: CommandRunner, submission: Submission, key: str, number_of: 
     which this one depends. Raises SlurmError, and InputError for a job that no script can say.
     """
     job = submission.job
-    script = render_script(submission).text
+    number = _MEMBER if submission.array else _JOB
+    script = _with_line(render_script(submission).text, _FRESH_OUTPUT.replace("NUMBER", number))
     words = ["sbatch", "--parsable", f"--comment={key}"]
     if job.after:
         words.append(f"--dependency={_dependencies(submission, number_of)}")
@@ -35,6 +43,13 @@ def submit_job(run: CommandRunner, submission: Submission, key: str, number_of: 
     if found is None:
         raise SlurmError(SlurmFailure.FAILED, "sbatch printed no number of a job", "look for the job with: squeue --me")
     return found[1]
+
+
+def _with_line(script: str, line: str) -> str:
+    """The script with a line after its options, which come first."""
+    lines = script.splitlines(keepends=True)
+    options = list(takewhile(lambda each: each.startswith("#"), lines))
+    return "".join([*options, f"{line}\n", *lines[len(options) :]])
 
 
 def task_labels(submission: Submission) -> Mapping[str, str]:

@@ -15,17 +15,23 @@ _LABEL = re.compile(r" *([0-9]{1,6}): ?(.*)", re.DOTALL)
 _CHUNK = 1 << 18
 _LONGEST_LINE = 1 << 20
 """Bytes after which a line without an end is returned in pieces."""
+_CLOCK_SKEW_S = 60
+"""Seconds by which the clock of a file system may be behind that of Slurm."""
 NO_RANK = -1
 """Rank of lines without the number of a task: of the batch script, of srun and of Slurm itself."""
 
 
 class OutputFile:
-    """Reads new lines of a job's output. A line that begins with "3: " is one of rank 3."""
+    """Reads new lines of a job's output. A line that begins with "3: " is one of rank 3.
+
+    `since`: the submission of the job, in seconds. A file that was last written before is of another job of its number.
+    """
 
     unread = ""
     """The reason why the file cannot be read."""
 
-    def __init__(self, job_id: str, path: str, ranks: Collection[int] | None = None) -> None:
+    def __init__(self, job_id: str, path: str, ranks: Collection[int] | None = None, *, since: int = 0) -> None:
+        self._since = since
         self._job_id, self._path, self._ranks = job_id, Path(path), ranks
         self._descriptor = -1
         self._rest = b""
@@ -60,6 +66,8 @@ class OutputFile:
     def _open(self) -> bool:
         if self._descriptor < 0:
             try:
+                if self._path.stat().st_mtime < self._since - _CLOCK_SKEW_S:
+                    return False
                 self._descriptor = open_regular(self._path)
             except FileNotFoundError:
                 return False

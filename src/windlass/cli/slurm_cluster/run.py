@@ -56,7 +56,8 @@ class SlurmTarget:
 
     def log_source(self, job_id: str) -> OutputFile:
         """Returns the output of a job."""
-        return OutputFile(job_id, self._client.find(job_id)[0].output)
+        job = self._client.find(job_id)[0]
+        return OutputFile(job_id, job.output, since=job.submitted)
 
     def log_location(self, job_id: str) -> str:
         """Returns the path of a job's output."""
@@ -105,7 +106,7 @@ def show_output(name: str, selection: LineSelection, screen: Screen) -> int:
     client = SlurmClient()
     jobs = client.find(name)
     check_ranks(name, selection.ranks or (), max(job.tasks for job in jobs))
-    files = [OutputFile(job.id, job.output, selection.ranks) for job in jobs if job.output]
+    files = [OutputFile(job.id, job.output, selection.ranks, since=job.submitted) for job in jobs if job.output]
     several = len(files) > 1
 
     def print_lines(lines: Iterable[LogLine]) -> bool:
