@@ -127,7 +127,8 @@ _PLAINLY = {
     "could not find expected ':'": "a name without ':' after it",
     "did not find expected key": "a name was expected here; is the indentation right?",
     "did not find expected '-' indicator": "a list's '-' was expected here; is the indentation right?",
-    "did not find expected alphabetic or numeric character": "a value that begins with '*' or '&' needs quotes around it",
+    "did not find expected alphabetic or numeric character": "a value that begins with '*' or '&' needs "
+    "quotes around it",
     "found unexpected end of stream": "the quotes opened before are never closed",
 }
 
