@@ -1,0 +1,2 @@
+# refused: tolerations
+sed 's/: H100/: NVIDIA-H100-80GB-HBM3/' train.yaml | kubectl apply -f -
