@@ -126,7 +126,7 @@ release: .venv/.installed-release
 # Needs uv alone: the packages cannot be installed while the lock lacks one. Pins of the last extras exclude those of the others.
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --no-emit-index-url --generate-hashes --python-version 3.11
 lock: .venv/bin/uv
-	$(COMPILE) $(foreach extra,train kubernetes server float8 notebook otlp remote-write s3 examples docs release dev,--extra $(extra)) -o requirements.lock
+	$(COMPILE) $(foreach extra,train kubernetes server float8 notebook otlp remote-write s3 examples workshop docs release dev,--extra $(extra)) -o requirements.lock
 	$(COMPILE) $(foreach extra,kubernetes examples torchx kfp airflow,--extra $(extra)) -o requirements-pipelines.lock
 
 .venv/bin/uv:

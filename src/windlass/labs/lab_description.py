@@ -10,7 +10,7 @@ import yaml
 
 from windlass.labs.errors import LabError
 
-NEEDS = ("torch", "cluster", "real-nodes", "slurm", "mpi", "jupyter", "kfp", "kueue")
+NEEDS = ("torch", "cluster", "real-nodes", "slurm", "mpi", "jupyter", "kfp", "kueue", "grpc")
 """Everything that a lab may need beyond Python: `cluster` is an API server with controllers and fake nodes."""
 CLUSTER_NEEDS = frozenset({"cluster", "real-nodes", "kueue"})
 """The needs that `windlass lab cluster up` meets."""

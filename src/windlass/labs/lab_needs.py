@@ -10,7 +10,7 @@ from windlass.labs.errors import LabError, LabStateError
 from windlass.labs.lab_description import LabDescription
 from windlass.labs.lab_folders import LabFolders
 
-_MODULES = {"torch": ("torch", "train"), "jupyter": ("jupyterlab", "notebook")}
+_MODULES = {"torch": ("torch", "train"), "jupyter": ("jupyterlab", "notebook"), "grpc": ("grpc", "workshop")}
 """Need → (module, the extra that installs it)."""
 _PROGRAMS = {"slurm": ("sbatch", "slurm-wlm"), "mpi": ("mpirun", "openmpi-bin")}
 """Need → (program, Debian's package)."""
