@@ -1,0 +1,5 @@
+# The agent of Windlass instead of torchrun, in both forms.
+sed -e 's/exec torchrun/exec windlass agent/' "$WINDLASS_LAB_FILES/solution/elastic_agents" > elastic.sh
+windlass run -N 2 --local-nodes 2 --exclusive --procs 1 --cpus 0 -- python train.py
+windlass run --cpus 0 -- sh elastic.sh
+windlass scaling -N 1,2 --local-nodes 2 --exclusive --procs 1 --cpus 0 --steps 10 --warmup 3 -o json -- python scale.py > scaling-2.json
