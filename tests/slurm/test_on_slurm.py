@@ -66,6 +66,13 @@ def test_run_exits_with_the_exit_code_of_the_job(windlass):
     assert "exit code 3" in text
 
 
+def test_a_gang_has_the_exit_code_of_the_rank_that_failed_first(windlass):
+    command = ("sh", "-c", "[ $RANK = 1 ] && exit 5; sleep 30")
+    code, text = windlass("run", "-N", "2", "--name", "multi", "--", *command)
+    assert code == 5, text
+    assert "exit code 5 of task 1 on n2" in text
+
+
 def test_a_restart_is_reported(windlass, tmp_path):
     (tmp_path / "once.sh").write_text("test -e ran || { touch ran; exit 9; }\n")
     code, text = windlass("run", "--name", "again", "--restarts", "1", "--", "sh", "once.sh")

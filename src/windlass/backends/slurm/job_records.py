@@ -65,6 +65,8 @@ class SlurmJob:
     ended: int | None = None
     exit_code: int = 0
     signal: int = 0
+    failed_task: str = ""
+    """The task whose exit code this is, where another source than Slurm's record names it."""
     restarts: int = 0
     workdir: str = ""
     output: str = ""

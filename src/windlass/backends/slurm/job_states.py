@@ -95,6 +95,7 @@ def _end(job: SlurmJob) -> tuple[str, str, Failure | None]:
     if not reason:
         reason = "Signal" if job.signal else "ExitCode"
         ended = f"signal {job.signal}" if job.signal else f"exit code {job.exit_code}"
+        ended += f" of {job.failed_task}" if job.failed_task else ""
         message = f"{ended} ({job.reason})" if job.reason not in ("", "None", "NonZeroExitCode") else ended
     code, signal = (job.exit_code or None, job.signal or None) if reason in ("Signal", "ExitCode") else (None, None)
     return reason, message, Failure(kind, reason, message, _ms(job.ended) or 0, exit_code=code, signal=signal)

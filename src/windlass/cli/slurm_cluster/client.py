@@ -18,6 +18,7 @@ from windlass.backends.slurm.queries import NO_ACCOUNTING, has_accounting, list_
 from windlass.backends.slurm.submission import submit_job
 from windlass.cli.current_user import current_user
 from windlass.cli.slurm_cluster.error_codes import api_errors
+from windlass.cli.slurm_cluster.first_failure import hides_first_failure, with_first_failure
 from windlass.cli.slurm_cluster.job_events import SlurmEvents
 from windlass.cli.slurm_cluster.job_finder import find_jobs
 from windlass.cli.slurm_cluster.job_views import array_id, job_details, job_line, listing_order
@@ -51,6 +52,8 @@ class SlurmClient:
         self._known: list[SlurmJob] = []
         self._known_at = -math.inf
         self._watches: dict[str, JobWatch] = {}
+        self._failed: dict[tuple[str, int | None], SlurmJob] = {}
+        """Failed jobs with the exit code of their first failure, by id and end."""
 
     # --- queries -----------------------------------------------------------------------------------
 
@@ -194,9 +197,18 @@ class SlurmClient:
         """Returns all jobs that the controller knows, as of at most a second ago, and of no time before `since`."""
         now = time.monotonic()
         if self._known_at < max(since, now - _MAX_AGE_S):
-            self._known = list_jobs(self._run)
+            before, self._failed = self._failed, {}
+            self._known = [self._with_first_failure(job, before) for job in list_jobs(self._run)]
             self._known_at = now
         return self._known
+
+    def _with_first_failure(self, job: SlurmJob, before: dict[tuple[str, int | None], SlurmJob]) -> SlurmJob:
+        """Returns the job with the exit code of its first failure; reads the output of each failed job once."""
+        if not hides_first_failure(job):
+            return job
+        key = job.id, job.ended
+        self._failed[key] = before[key] if key in before else with_first_failure(job)
+        return self._failed[key]
 
     def _read(self, names: Sequence[str], since: float = -math.inf) -> Found:
         with api_errors():
