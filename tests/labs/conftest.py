@@ -1,7 +1,6 @@
 """The machine that a lab needs: folders of its own, and for labs on a cluster one cluster for all of them."""
 
 import pytest
-from slurm_cluster import slurm_cluster
 
 from windlass.controlplane.build import BuildError
 from windlass.controlplane.cluster_folder import ClusterError
@@ -40,12 +39,6 @@ def clusters(tmp_path_factory):
     made.close()
 
 
-@pytest.fixture(scope="session")
-def running_slurm():
-    with slurm_cluster() as cluster:
-        yield cluster
-
-
 @pytest.fixture
 def machine_of(tmp_path, monkeypatch, request, clusters):
     """Returns the folders of the workshop for a lab; at the end the lab is reset, and has left nothing behind."""
@@ -59,9 +52,6 @@ def machine_of(tmp_path, monkeypatch, request, clusters):
             folders = clusters.serve(lab) if lab.needs_cluster else LabFolders(tmp_path / "labs")
         except (LabError, ClusterError, BuildError) as lacking:
             pytest.skip(str(lacking))
-        if "slurm" in lab.facts.needs:
-            running = request.getfixturevalue("running_slurm")
-            monkeypatch.setenv("SLURM_CONF", running.environment["SLURM_CONF"])
         used.append((lab, folders))
         return folders
 
