@@ -1,0 +1,20 @@
+# Two jobs of Kueue, of which the second waits for quota; then borrowing, preemption and backfill under Windlass.
+cp "$WINDLASS_LAB_FILES/solution/sample-job.yaml" sample-job.yaml
+kubectl apply -f kueue.yaml
+kubectl create -f sample-job.yaml
+kubectl create -f sample-job.yaml
+sleep 2
+kubectl get workloads.kueue.x-k8s.io
+
+windlass up -d --cluster cluster.yaml
+windlass submit --queue vision --name big -N 3 -G 2 --cpus 0 --grace 2s --time 2h -- sleep 600
+windlass submit --queue speech --name ours -G 4 --cpus 0 --time 1h -- sleep 600
+until windlass status ours | grep -q Running; do sleep 0.2; done
+windlass why big
+windlass submit --queue vision --name quick -G 2 --cpus 0 --time 10s -- sleep 1
+until windlass status quick | grep -q Succeeded; do sleep 0.2; done
+windlass cancel ours
+until windlass status big | grep -q Running; do sleep 0.2; done
+windlass share
+windlass cancel big
+kubectl wait --for=condition=Complete jobs --all --timeout=120s
