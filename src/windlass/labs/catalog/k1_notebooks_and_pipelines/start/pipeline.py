@@ -1,0 +1,19 @@
+"""A pipeline with one step, which trains on one rank. Change its job so that the step is a gang of two."""
+
+from kfp import dsl, local
+
+from windlass.plugins.kfp_component import windlass_gang
+
+
+@dsl.pipeline(name="one-gang")
+def one_gang() -> dsl.Metrics:
+    train = windlass_gang(
+        job={"name": "step", "nodes": 1, "cpus": 0, "command": "python3 train.py"},
+        metric_texts={"loss": "loss "},
+    )
+    return train.outputs["metrics"]
+
+
+if __name__ == "__main__":
+    local.init(runner=local.SubprocessRunner(use_venv=False), pipeline_root="runs")
+    print(dict(sorted(one_gang().output.metadata.items())))
