@@ -1,6 +1,9 @@
 """The machine that a lab needs: folders of its own, and for labs on a cluster one cluster for all of them."""
 
+import os
+
 import pytest
+from pipeline_programs import pipeline_environment, python_path
 
 from windlass.controlplane.build import BuildError
 from windlass.controlplane.cluster_folder import ClusterError
@@ -47,6 +50,9 @@ def machine_of(tmp_path, monkeypatch, request, clusters):
         monkeypatch.delenv(name, raising=False)
 
     def make(lab):
+        if "kfp" in lab.facts.needs:  # in an environment of its own, as its pins exclude those of the project
+            monkeypatch.setenv("PATH", str(pipeline_environment() / "bin"), prepend=os.pathsep)
+            monkeypatch.setenv("PYTHONPATH", python_path(tmp_path / "metadata"))
         try:
             check_needs(lab)
             folders = clusters.serve(lab) if lab.needs_cluster else LabFolders(tmp_path / "labs")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
+import sys
+from pathlib import Path
 
 from windlass.labs.cluster_requests import START_CLUSTER
 from windlass.labs.errors import LabError, LabStateError
@@ -12,8 +15,14 @@ from windlass.labs.lab_folders import LabFolders
 
 _MODULES = {"torch": ("torch", "train"), "jupyter": ("jupyterlab", "notebook"), "grpc": ("grpc", "workshop")}
 """Need → (module, the extra that installs it)."""
-_PROGRAMS = {"slurm": ("sbatch", "slurm-wlm"), "mpi": ("mpirun", "openmpi-bin")}
-"""Need → (program, Debian's package)."""
+_PROGRAMS = {
+    "slurm": ("slurmctld", "apt-get install slurmctld slurmd slurm-client munge"),
+    "mpi": ("mpirun", "apt-get install openmpi-bin"),
+    "kfp": ("kfp", "pip install 'windlass-train[kfp]'"),
+}
+"""Need → (program, the command that installs it)."""
+_FOLDERS = f"{Path(sys.executable).parent}:{{}}:/usr/sbin"
+"""Folders of programs, around those of PATH."""
 
 
 def check_needs(lab: LabDescription) -> None:
@@ -22,9 +31,9 @@ def check_needs(lab: LabDescription) -> None:
         module, extra = _MODULES.get(need, ("", ""))
         if module and importlib.util.find_spec(module) is None:
             raise LabError(f"the lab {lab.facts.id} needs {module}\npip install 'windlass-train[{extra}]'")
-        program, package = _PROGRAMS.get(need, ("", ""))
-        if program and shutil.which(program) is None:
-            raise LabError(f"the lab {lab.facts.id} needs {program}\napt-get install {package}")
+        program, fix = _PROGRAMS.get(need, ("", ""))
+        if program and shutil.which(program, path=_FOLDERS.format(os.environ.get("PATH", os.defpath))) is None:
+            raise LabError(f"the lab {lab.facts.id} needs {program}\n{fix}")
 
 
 def check_cluster(lab: LabDescription, folders: LabFolders) -> None:

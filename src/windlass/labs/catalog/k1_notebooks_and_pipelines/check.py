@@ -72,8 +72,8 @@ def _magic_outputs(lab: Lab, name: str) -> Iterator[str]:
 
 
 def _is_output_of(lab: Lab, job: LabJob, text: str) -> bool:
-    lines = [line for line in lab.logs(job.id) if line.strip()]
-    return bool(lines) and all(line in text for line in lines)
+    """Whether a line of each rank is in the output of a cell; the log has a line with the value of the cell too."""
+    return all(any(line.strip() and line in text for line in lab.logs(job.id, rank)) for rank in range(job.ranks))
 
 
 def _reported_jobs(lab: Lab) -> Iterator[str]:
