@@ -6,7 +6,7 @@ sbatch --job-name=blocker --nodelist=n1 --time=5 --wrap "sleep 20"
 sbatch --job-name=big --nodes=2 --exclusive --time=2 --wrap "sleep 1"
 sbatch --job-name=short --nodes=1 --time=1 --wrap "sleep 1"
 squeue
-windlass submit --on kubernetes --image windlass-examples:1 --ship . --name train -N 2 -G 2 --cpus 0.01 --time 2m -- python3 train.py
+windlass submit --on kubernetes --image windlass-examples:1 --ship . --name train -N 2 -G 2 --procs 1 --cpus 0.01 --time 2m -- python3 train.py
 cp "$WINDLASS_LAB_FILES/solution/limited.yaml" limited.yaml
 kubectl apply -f limited.yaml
 kubectl wait --for=condition=Succeeded trainingjobs --all --timeout=90s
