@@ -16,7 +16,7 @@ RECORDS = "slurm/jobs.txt"
 
 
 @dataclass(frozen=True, slots=True)
-class SlurmJob:
+class CompletionRecord:
     """A completion record of Slurm. Times have the form of ISO 8601, and compare as texts."""
 
     number: int
@@ -51,18 +51,18 @@ def check(lab: Lab) -> Iterator[Finding]:
     yield from _on_kubernetes(lab)
 
 
-def _overtook(job: SlurmJob, other: SlurmJob) -> bool:
+def _overtook(job: CompletionRecord, other: CompletionRecord) -> bool:
     """Whether a job was submitted after another one of two nodes, and started before it."""
     return job.number > other.number and other.nodes > job.nodes and job.started < other.started
 
 
-def _ended_jobs(lab: Lab) -> Sequence[SlurmJob]:
+def _ended_jobs(lab: Lab) -> Sequence[CompletionRecord]:
     jobs = []
     for line in (lab.file(RECORDS) or "").splitlines():
         fields = dict(word.partition("=")[::2] for word in line.split())
         try:
             jobs.append(
-                SlurmJob(
+                CompletionRecord(
                     int(fields["JobId"]),
                     fields["Name"],
                     fields["JobState"],
