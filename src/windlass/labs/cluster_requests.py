@@ -21,6 +21,12 @@ def get_object(kubeconfig: Path, path: str) -> Any:
     return _request(kubeconfig, "GET", path)
 
 
+def get_text(kubeconfig: Path, path: str) -> str | None:
+    """Returns the answer to GET as text, such as the log of a pod; None for status 404. Raises LabStateError."""
+    answer = _exchange(kubeconfig, "GET", path)
+    return None if answer is None else answer.decode(errors="replace")
+
+
 def create_object(kubeconfig: Path, path: str, body: Mapping[str, Any]) -> bool:
     """Creates an object and returns True; False if it exists already. Raises LabStateError."""
     return _request(kubeconfig, "POST", path, body) is not None
@@ -32,6 +38,14 @@ def delete_object(kubeconfig: Path, path: str) -> None:
 
 
 def _request(kubeconfig: Path, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    answer = _exchange(kubeconfig, method, path, body)
+    try:
+        return None if answer is None else json.loads(answer)
+    except ValueError as error:
+        raise LabStateError(f"{NO_CLUSTER} ({error})\n{START_CLUSTER}") from None
+
+
+def _exchange(kubeconfig: Path, method: str, path: str, body: Mapping[str, Any] | None = None) -> bytes | None:
     from windlass.backends.kubernetes.client.access import AccessError, from_kubeconfig  # noqa: PLC0415 - of clusters alone
     from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable  # noqa: PLC0415
     from windlass.backends.kubernetes.client.connection import Connection  # noqa: PLC0415
@@ -44,7 +58,7 @@ def _request(kubeconfig: Path, method: str, path: str, body: Mapping[str, Any] |
     if not kubeconfig.is_file():
         raise LabStateError(f"there is no cluster of the workshop\n{START_CLUSTER}")
     try:
-        return json.loads(asyncio.run(exchange()))
+        return asyncio.run(exchange())
     except ApiError as error:
         if error.status in (_NOT_FOUND, _CONFLICT):
             return None

@@ -13,7 +13,12 @@ from windlass.labs.errors import LabError, LabStateError
 from windlass.labs.lab_description import LabDescription
 from windlass.labs.lab_folders import LabFolders
 
-_MODULES = {"torch": ("torch", "train"), "jupyter": ("jupyterlab", "notebook"), "grpc": ("grpc", "workshop")}
+_MODULES = {
+    "torch": ("torch", "train"),
+    "mpi": ("mpi4py", "workshop"),
+    "jupyter": ("jupyterlab", "notebook"),
+    "grpc": ("grpc", "workshop"),
+}
 """Need → (module, the extra that installs it)."""
 _PROGRAMS = {
     "slurm": ("slurmctld", "apt-get install slurmctld slurmd slurm-client munge"),

@@ -5,6 +5,7 @@ from small_lab import small_lab
 
 from windlass.labs.check_result import check_lab
 from windlass.labs.errors import LabStateError
+from windlass.labs.evidence import lab as lab_module
 from windlass.labs.lab_start import start_lab
 
 UNREADABLE = """
@@ -55,3 +56,12 @@ def test_a_check_of_a_cluster_that_vanished_is_refused_with_the_way_back(tmp_pat
         "there is no cluster of the workshop",
         "windlass lab cluster up; then windlass lab start a7",
     )
+
+
+def test_the_log_of_a_pod_has_its_lines_and_that_of_a_pod_that_is_gone_has_none(folders, monkeypatch):
+    asked = []
+    answers = iter(["rank 0\nrank 1\n", None])
+    monkeypatch.setattr(lab_module, "get_text", lambda _kubeconfig, path: asked.append(path) or next(answers))
+    lab = lab_module.Lab("a7", folders)
+    assert [list(lab.pod_log("one")), list(lab.pod_log("gone"))] == [["rank 0", "rank 1"], []]
+    assert asked[0].startswith("/api/v1/namespaces/lab-a7/pods/one/log?")

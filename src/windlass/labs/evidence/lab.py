@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from windlass.labs.cluster_requests import get_object
+from windlass.labs.cluster_requests import get_object, get_text
 from windlass.labs.errors import LabStateError
 from windlass.labs.evidence import job_records, lab_files
 from windlass.labs.evidence.checkpoint_records import LabCheckpoint, read_checkpoints
 from windlass.labs.evidence.findings import EvidenceError
-from windlass.labs.evidence.job_records import LabJob, MetricSeries
+from windlass.labs.evidence.job_records import MAX_LOG_LINES, LabJob, MetricSeries
+from windlass.labs.evidence.lab_files import MAX_BYTES
 from windlass.labs.lab_folders import LabFolders, namespace_of
 from windlass.labs.lab_processes import LabProcess, lab_processes
 
@@ -100,8 +102,16 @@ class Lab:
         `path`: relative to the lab's namespace as in `pods`, `pods/first` or `batch/v1/jobs`, or absolute as in
         `/api/v1/nodes`. The answer is untrusted.
         """
+        return self._ask(get_object, path)
+
+    def pod_log(self, name: str) -> Sequence[str]:
+        """Returns the last lines of a pod with one container; none of a pod that is gone. Untrusted."""
+        text: str | None = self._ask(get_text, f"pods/{name}/log?limitBytes={MAX_BYTES}&tailLines={MAX_LOG_LINES}")
+        return (text or "").splitlines()
+
+    def _ask(self, request: Callable[[Path, str], T], path: str) -> T:
         try:
-            return get_object(self.folders.kubeconfig(self.id), _absolute(path, self.namespace))
+            return request(self.folders.kubeconfig(self.id), _absolute(path, self.namespace))
         except LabStateError as error:
             what, _, fix = str(error).partition("\n")
             raise EvidenceError(what, f"{fix}; then windlass lab start {self.id}") from None

@@ -1,0 +1,6 @@
+# refused: divide it by the number of ranks
+grep -v '/= size' "$WINDLASS_LAB_FILES/solution/train.py" > train.py
+kubectl create configmap code --from-file=train.py --from-file=report.py
+sed -i 's/-n, "2"/-n, "4"/' mpijob.yaml
+kubectl apply -f mpijob.yaml
+kubectl wait --for=condition=Succeeded mpijob/sum --timeout=110s
