@@ -15,17 +15,17 @@ STEPS, RATE = 20, 0.05
 TOLERANCE = 1e-9
 
 
-class RankReport(msgspec.Struct):
+class MpiRank(msgspec.Struct):
     """The host of a rank, and its parameters at the end."""
 
     host: str
     parameters: list[float]
 
 
-class Report(msgspec.Struct):
+class MpiRun(msgspec.Struct):
     """The last line of rank 0."""
 
-    ranks: list[RankReport]
+    ranks: list[MpiRank]
 
 
 def check(lab: Lab) -> Iterator[Finding]:
@@ -33,7 +33,7 @@ def check(lab: Lab) -> Iterator[Finding]:
     # 1. the job
     launchers = [pod for pod in read_pods(lab) if pod.labels.get("training.kubeflow.org/job-role") == "launcher"]
     ended = [pod for pod in launchers if pod.succeeded]
-    yield Finding(bool(ended), "the launcher of an MPIJob has succeeded", _why_not(launchers))
+    yield Finding(bool(ended), "the launcher of an MPIJob has succeeded", advise(launchers))
     if not ended:
         return
     launcher = max(ended, key=lambda pod: pod.finished_at)
@@ -57,7 +57,7 @@ def check(lab: Lab) -> Iterator[Finding]:
     yield from compare(report.ranks)
 
 
-def compare(ranks: Sequence[RankReport]) -> Iterator[Finding]:
+def compare(ranks: Sequence[MpiRank]) -> Iterator[Finding]:
     """Yields whether the ranks have trained one model, and that of one process."""
     found = [np.array(rank.parameters) for rank in ranks]
     same = all(each.shape == (4,) and np.allclose(each, found[0], rtol=TOLERANCE, atol=0) for each in found)
@@ -87,17 +87,17 @@ def one_process() -> np.ndarray:
     return parameters
 
 
-def _why_not(launchers: Sequence[PodRecord]) -> str:
+def advise(launchers: Sequence[PodRecord]) -> str:
     if not launchers:
         return "no launcher: create the ConfigMap code of train.py and report.py, then kubectl apply -f mpijob.yaml"
     pod = launchers[-1]
     return f"{pod.name} is {pod.phase}: `kubectl logs {pod.name}` shows how far mpirun came"
 
 
-def _report_of(lines: Sequence[str]) -> Report | None:
+def _report_of(lines: Sequence[str]) -> MpiRun | None:
     for line in reversed(lines):
         try:
-            return msgspec.json.decode(line, type=Report)
+            return msgspec.json.decode(line, type=MpiRun)
         except msgspec.DecodeError:
             continue
     return None

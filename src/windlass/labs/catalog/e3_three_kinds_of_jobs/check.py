@@ -20,8 +20,8 @@ ROLE = "training.kubeflow.org/replica-type"
 LEADS = {"PyTorchJob": "master", "TFJob": "chief"}
 
 
-class Report(msgspec.Struct):
-    """What a rank leaves in /dev/termination-log."""
+class MeetingReport(msgspec.Struct):
+    """The content that a rank leaves in /dev/termination-log."""
 
     rank: int
     world: int
@@ -38,7 +38,7 @@ def check(lab: Lab) -> Iterator[Finding]:
             if pod.owner_kind == kind:
                 jobs.setdefault(pod.owner_uid, []).append(pod)
         ended = [job for job in jobs.values() if all(pod.succeeded for pod in job)]
-        yield Finding(bool(ended), f"a {kind} has succeeded", _why_not(kind, [*jobs.values()]))
+        yield Finding(bool(ended), f"a {kind} has succeeded", advise(kind, [*jobs.values()]))
         if not ended:
             return
         yield from compare(kind, max(ended, key=lambda job: max(pod.finished_at for pod in job)))
@@ -90,7 +90,7 @@ def _has_lead(kind: str, pods: Sequence[PodRecord]) -> bool:
     return any(pod.labels.get(ROLE) == LEADS[kind] for pod in pods)
 
 
-def _why_not(kind: str, jobs: Sequence[Sequence[PodRecord]]) -> str:
+def advise(kind: str, jobs: Sequence[Sequence[PodRecord]]) -> str:
     """Returns the next thing to try for a kind without a job that has succeeded."""
     if not jobs:
         return f"no pods of a {kind}: kubectl apply -f {KINDS[kind]}"
@@ -105,8 +105,8 @@ def _why_not(kind: str, jobs: Sequence[Sequence[PodRecord]]) -> str:
     )
 
 
-def _report_of(pod: PodRecord) -> Report | None:
+def _report_of(pod: PodRecord) -> MeetingReport | None:
     try:
-        return msgspec.json.decode(pod.message, type=Report)
+        return msgspec.json.decode(pod.message, type=MeetingReport)
     except msgspec.DecodeError:
         return None
