@@ -137,7 +137,7 @@ clean:
 
 .venv/.installed-demo: EXTRAS = train,examples
 .venv/.installed-demo-kubernetes: EXTRAS = train,examples,kubernetes
-.venv/.installed-dev: EXTRAS = train,examples,kubernetes,notebook,otlp,remote-write,s3,dev
+.venv/.installed-dev: EXTRAS = train,examples,kubernetes,notebook,otlp,remote-write,s3,workshop,dev
 .venv/.installed-docs: EXTRAS = docs
 .venv/.installed-release: EXTRAS = release,dev
 .venv/.installed-%: $(PINS)
