@@ -20,6 +20,8 @@ Verb: TypeAlias = Callable[..., Any]
 """A verb returns its exit code; the reader of a notebook's cell, its options."""
 _HINTS = get_type_hints(RunOptions)
 _MANY = {name for name, hint in _HINTS.items() if hint == tuple[str, ...]}
+_ONCE = {"cron": "a schedule has one\nwrite all times in one, as in '0 3,15 * * *', or submit a schedule for each"}
+"""Options that are refused a second time, with the reason and the fix: the second value might be meant as one more."""
 
 CommandArgument = Annotated[
     list[str] | None,
@@ -110,6 +112,8 @@ def takes_job_options(verb: Verb) -> Verb:
         values: dict[str, Any] = {name: value for name, value in described.items() if value is not None}
         for name in values.keys() & _MANY:
             values[name] = tuple(values[name])
+        for name in values.keys() & _ONCE.keys():
+            values[name] = _only(name, values[name])
         return verb(RunOptions(**values), **given)
 
     parameters = [*(_positional(own)), *(_option(field.name) for field in fields(RunOptions)), *(_named(own))]
@@ -119,8 +123,15 @@ def takes_job_options(verb: Verb) -> Verb:
     return with_options
 
 
+def _only(name: str, given: Sequence[str]) -> str:
+    """Returns the one value of an option. Raises BadParameter if it is given several times."""
+    if len(given) > 1:
+        raise typer.BadParameter(f"{len(given)} are given, but {_ONCE[name]}", param_hint=flags_of(name)[-1])
+    return given[0]
+
+
 def _option(name: str) -> inspect.Parameter:
-    annotation: Any = list[str] | None if name in _MANY else _HINTS[name]
+    annotation: Any = list[str] | None if name in _MANY | _ONCE.keys() else _HINTS[name]
     number: dict[str, Any] = {}
     if annotation == int | None:
         number = {"parser": functools.partial(_read_integer, name), "metavar": "<int>"}

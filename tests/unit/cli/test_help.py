@@ -125,6 +125,13 @@ def test_every_option_of_a_job_sets_its_field(windlass):
         assert message in ran.out, name
 
 
+def test_a_second_cron_is_refused(windlass):
+    ran = windlass("submit", "--cron", "0 3 * * *", "--cron", "0 15 * * *", "--", "python", "train.py")
+    assert ran.code == 2
+    assert "Invalid value for --cron: 2 are given, but a schedule has one" in ran.err
+    assert "'0 3,15 * * *'" in ran.err
+
+
 def test_options_after_the_command_belong_to_the_command(windlass):
     ran = windlass("render", "-N", "2", "--", "python", "train.py", "-N", "7", "--name=y")
     assert "nodes: 2" in ran.out
