@@ -16,10 +16,12 @@ _SHORTEST_PHASE_MS = 0.5
 
 
 def progress_lines(job: Json, now: int | None = None) -> Iterator[str]:
-    """Yields the lines of `windlass status`: recoveries, step and step time, age of the last heartbeat, slow ranks."""
+    """Yields the lines of `windlass status`: recoveries, restarts, step and its time, last heartbeat, slow ranks."""
     recoveries = job["status"].get("recoveries", 0)
     if recoveries and job["phase"] in TERMINAL:  # while it runs, its message is more precise
         yield f"recovered in place {recoveries}×"
+    if restarts := job["status"].get("container_restarts", 0):
+        yield restart_line(restarts)
     progress = job.get("progress")
     if not progress:
         return
@@ -30,6 +32,11 @@ def progress_lines(job: Json, now: int | None = None) -> Iterator[str]:
         yield line
     if progress["slow"]:
         yield f"slow rank {', '.join(map(str, progress['slow']))}: more work per step than others, which wait for it"
+
+
+def restart_line(restarts: int) -> str:
+    """Returns how often containers of a job's pods were restarted in place."""
+    return f"kubelets have restarted its containers {pluralize(restarts, 'time')}"
 
 
 def _step(progress: Json) -> str:

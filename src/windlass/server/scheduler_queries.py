@@ -77,6 +77,8 @@ class SchedulerQueries:
             answer["missing"] = {"reason": missing.reason.value, "message": missing.message}
         if (wait := self._source.member_wait(state.id)) is not None:
             answer["members"] = {"reason": wait[0], "message": wait[1]}
+        if restarts := state.status.container_restarts:
+            answer["container_restarts"] = restarts
         if what_if and not is_pending(state):
             raise ApiError(ErrorCode.WRONG_STATE, f"{state.id} is not pending but {state_name(state.status)}")
         if is_pending(state):

@@ -218,6 +218,17 @@ def test_the_explanation_of_a_running_job(daemon, windlass, made):
     assert windlass("why", "digits").out == "digits-1 Running on n1,n2\n"
 
 
+def test_the_restarts_of_containers_that_run_are_counted(daemon, windlass, made):
+    waits = {"reason": "CrashLoopBackOff", "message": "container main of digits-0: back-off 40s"}
+    answer = {"job": made.line(made.running()), "now": NOW, "members": waits, "container_restarts": 5}
+    daemon.says["/v1/jobs/digits/why"] = answer
+    assert windlass("why", "digits").out.splitlines() == [
+        "digits-1 Running on n1,n2",
+        "not all members run: container main of digits-0: back-off 40s (CrashLoopBackOff)",
+        "kubelets have restarted its containers 5 times",
+    ]
+
+
 # --- what is done -------------------------------------------------------------------------------------
 
 

@@ -6,8 +6,8 @@ from windlass.server.progress import summarize_progress
 VALUES = {"loss": 1.5, "steps": 100.0, "step_ms": 200.0, "samples_per_second": 64.0, "forward_ms": 120.0}
 
 
-def lines(ranks, phase="Running", recoveries=0):
-    job = {"phase": phase, "status": {"recoveries": recoveries}, "progress": summarize_progress(ranks)}
+def lines(ranks, phase="Running", **status):
+    job = {"phase": phase, "status": status, "progress": summarize_progress(ranks)}
     return list(progress_lines(job, now=12_500))
 
 
@@ -27,3 +27,8 @@ def test_progress_without_heartbeats_shows_the_last_output():
 
 def test_progress_after_the_end_shows_recoveries():
     assert lines([], phase="Succeeded", recoveries=2) == ["recovered in place 2×"]
+
+
+def test_progress_shows_restarts_of_containers_in_place():
+    assert lines([], container_restarts=5) == ["kubelets have restarted its containers 5 times"]
+    assert lines([], container_restarts=1) == ["kubelets have restarted its containers 1 time"]

@@ -35,6 +35,7 @@ from windlass.cli.terminal.output import (
     watch_rows,
     watch_value,
 )
+from windlass.cli.training_progress import restart_line
 from windlass.cli.verbs.status import headline
 from windlass.core.model.resources import format_readable
 
@@ -121,6 +122,8 @@ def _print_answer(answer: Json, what_if: str, *, paint: bool) -> None:
             print(f"lacks replicas that it requests: {missing['message']} ({missing['reason']})")
         if members := answer.get("members"):
             print(f"not all members run: {members['message']} ({members['reason']})")
+        if restarts := answer.get("container_restarts"):
+            print(restart_line(restarts))
     elif found:
         print(_hypothetical_line(answer["job"]["id"], what_if, found["verdict"]))
         if not found["verdict"]:

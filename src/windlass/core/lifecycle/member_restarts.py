@@ -55,7 +55,7 @@ def on_member_started(state: JobState, event: MemberStarted, _now: int) -> Outco
 
 
 def on_containers_restarted(state: JobState, event: ContainersRestarted, now: int) -> Outcome:
-    """Kubelets have restarted containers in place; these restarts count towards the backoff limit."""
+    """Kubelets have restarted containers in place; these restarts count towards a backoff limit, if the job has one."""
     after = change_status(state, container_restarts=event.count)
     limit = state.job.restart.member_limit
     if state.status.target is not None or limit is None or event.count < max(limit, 1):

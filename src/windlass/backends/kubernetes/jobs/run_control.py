@@ -169,8 +169,7 @@ class RunControl:
 
     def _report_container_restarts(self, gang: Gang, run: Run) -> None:
         count = run.pods.container_restarts
-        counts = run.alone and not run.stopping and gang.job.restart.member_limit is not None
-        if counts and count != run.container_restarts:
+        if run.alone and not run.stopping and count != run.container_restarts:
             run.container_restarts = count
             self.parts.inject(JobEvent(gang.id, ContainersRestarted(run.generation, count)))
 

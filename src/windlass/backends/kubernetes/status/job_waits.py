@@ -77,7 +77,7 @@ def needs_events(gang: Gang) -> bool:
     life, run = gang.status, gang.run
     if life.phase is not Phase.ADMITTED or run is None or run.stopping or gang.notes.creation_error:
         return False
-    return not pods_without_image(gang) and _container_wait(gang) is None
+    return not pods_without_image(gang) and container_wait(gang) is None
 
 
 def _start_wait(gang: Gang, attempt: int) -> JobWait | None:
@@ -90,7 +90,7 @@ def _start_wait(gang: Gang, attempt: int) -> JobWait | None:
     if member is not None:
         told = "" if seen is None else f"\n{seen.text}"
         return JobWait(WaitKind.START, f"{member.reason}: {member.message}{told}", attempt, PLACEMENT, bool(told))
-    if (wait := _container_wait(gang)) is not None:
+    if (wait := container_wait(gang)) is not None:
         return _job_wait(wait, attempt, _CONTAINER_TOPICS[wait.reason])
     return None if seen is None else JobWait(WaitKind.START, seen.text, attempt, seen.topic, from_events=True)
 
@@ -99,7 +99,7 @@ def _job_wait(wait: MemberWait, attempt: int, topic: str) -> JobWait:
     return JobWait(WaitKind.START, f"{wait.reason}: {wait.message}", attempt, topic)
 
 
-def _container_wait(gang: Gang) -> MemberWait | None:
+def container_wait(gang: Gang) -> MemberWait | None:
     """Returns the first container that its kubelet cannot start."""
     if gang.run is None or gang.run.stopping:
         return None

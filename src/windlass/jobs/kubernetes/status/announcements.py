@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from windlass.core.model.diagnosed_cause import DiagnosedCause
+from windlass.core.model.status import Phase
 from windlass.core.model.status import Status as Life
 from windlass.jobs.kubernetes.labels import OURS
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
@@ -22,7 +23,7 @@ from windlass.jobs.kubernetes.status.diagnosis_condition import DIAGNOSED, shown
 from windlass.jobs.kubernetes.status.job_status import phase_conditions
 from windlass.jobs.kubernetes.status.member_conditions import MPI_V2, Failing
 
-RESUMED = "Resumed"
+RESUMED, RESTARTED = "Resumed", "ContainersRestarted"
 CREATED, DELETED = "Create", "Delete"
 """Verbs of Events about pods and services."""
 _PAST = {CREATED: "Created", DELETED: "Deleted"}
@@ -62,6 +63,8 @@ def announcements(
     shown = shown_diagnosis(life, wait_verdict)
     if shown is not None and shown.cause.rule:
         yield Announcement(DIAGNOSED, shown.word, f"{parsed.kind}{DIAGNOSED}", shown.message, is_bad=True)
+    if life.container_restarts and life.phase in (Phase.ADMITTED, Phase.RUNNING):
+        yield _restarts(parsed, life.container_restarts)
     for each in conditions:
         if each["type"] == c.SUSPENDED and str(each.get("reason")).endswith(RESUMED):
             message = f"{parsed.kind} {parsed.name} is resumed."
@@ -122,6 +125,12 @@ def _queued(parsed: ParsedJob, life: Life, waits: str, word: str) -> Iterator[An
     if why:
         message = f"{parsed.kind} {parsed.name} waits in the queue: {why}"
         yield Announcement(c.QUEUED, word or life.reason, f"{parsed.kind}{c.QUEUED}", message, is_bad=False)
+
+
+def _restarts(parsed: ParsedJob, count: int) -> Announcement:
+    """Returns the announcement of restarts in place: again when their number has doubled, so that it is rare."""
+    message = f"Kubelets have restarted containers of {parsed.kind} {parsed.name} in place, {count} in all."
+    return Announcement(RESTARTED, str(count.bit_length()), f"{parsed.kind}{RESTARTED}", message, is_bad=True)
 
 
 def _announcement(parsed: ParsedJob, condition: Condition) -> Announcement:
