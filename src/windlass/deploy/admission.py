@@ -40,7 +40,7 @@ def admission_objects(namespace: str, managed_namespaces: str) -> list[Manifest]
         RECORD,
         rules=[
             resource_rule(GROUP, ("queues", "schedulingpolicies", "reservations"), "CREATE", "UPDATE", "DELETE"),
-            resource_rule(GROUP, ("trainingjobs",), "UPDATE", "DELETE"),
+            resource_rule(GROUP, ("trainingjobs", "crontrainingjobs"), "UPDATE", "DELETE"),
             resource_rule(KUBEFLOW, tuple(each.plural for each in kubeflow_kinds()), "UPDATE", "DELETE"),
             resource_rule(TRAINER, ("trainjobs",), "UPDATE", "DELETE"),
         ],

@@ -1,4 +1,4 @@
-"""Kinds of Windlass: TrainingJob, Queue, SchedulingPolicy and Reservation, from the tables of job and cluster files.
+"""Kinds of Windlass, from the tables of job and cluster files.
 
 Policy and reservations are objects and not a text in a ConfigMap. The API server therefore validates them as it
 validates jobs, each reservation is created and deleted on its own, and permissions decide who may do that.
@@ -6,19 +6,30 @@ validates jobs, each reservation is created and deleted on its own, and permissi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from windlass.deploy.definition import Definition, PrinterColumn, ScaleSubresource, Version
 from windlass.deploy.pod_types import nullable_fields, partial_type
 from windlass.deploy.status_schema import status_schema
-from windlass.deploy.structural_schema import Schema, array, closed_object, open_object, rule, text, with_rules
+from windlass.deploy.structural_schema import (
+    Schema,
+    array,
+    closed_object,
+    open_object,
+    rule,
+    text,
+    timestamp,
+    with_rules,
+)
 from windlass.deploy.table_schema import structural_schema
 from windlass.jobs.cluster.policy_fields import POLICY, RESERVATION
 from windlass.jobs.cluster.queues import QUEUE
 from windlass.jobs.description.schedule_fields import NAMES as SCHEDULE_FIELDS
 from windlass.jobs.field_docs.json_schema import schema, table_schema
 from windlass.jobs.kubernetes.manifests.own_kinds import OWN_KINDS, TOPOLOGY
+from windlass.jobs.kubernetes.schedules.cron_fields import CRON_TRAINING_JOB
+from windlass.jobs.kubernetes.schedules.cron_training_job import MAX_NAME as MAX_SCHEDULE_NAME
 from windlass.jobs.syntax.names import DNS_LABEL, NODE_NAME
 
 GROUP, VERSION = "windlass.dev", "v1alpha1"
@@ -30,7 +41,7 @@ _AGE = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
 
 def own_kinds() -> list[Definition]:
     """Definitions of the group `windlass.dev`."""
-    return [_training_job(), _queue(), _policy(), _reservation()]
+    return [_training_job(), _cron_training_job(), _queue(), _policy(), _reservation()]
 
 
 def _training_job() -> Definition:
@@ -52,7 +63,7 @@ def _training_job() -> Definition:
     version = Version(
         VERSION,
         _ABOUT["TrainingJob"],
-        _job_spec(),
+        _job_spec(_pod),
         status_schema(),
         columns,
         (name,),
@@ -61,7 +72,54 @@ def _training_job() -> Definition:
     return Definition(GROUP, "TrainingJob", "trainingjobs", ("tj",), (version,))
 
 
-def _job_spec() -> Schema:
+def _cron_training_job() -> Definition:
+    columns = (
+        PrinterColumn("Schedule", ".spec.schedule"),
+        PrinterColumn("Timezone", ".spec.timeZone"),
+        PrinterColumn("Suspend", ".spec.suspend", "boolean"),
+        PrinterColumn("Active", ".status.active[0].name"),
+        PrinterColumn("Last Schedule", ".status.lastScheduleTime", "date"),
+        _AGE,
+        PrinterColumn("Policy", ".spec.concurrencyPolicy", wide=True),
+        PrinterColumn("Last Success", ".status.lastSuccessfulTime", "date", wide=True),
+        PrinterColumn("Message", ".status.conditions[-1:].message", wide=True),
+    )
+    name = rule(
+        f"self.metadata.name.matches('^{DNS_LABEL}$') && self.metadata.name.size() <= {MAX_SCHEDULE_NAME}",
+        f"metadata.name expects small letters, digits and dashes, a letter first, {MAX_SCHEDULE_NAME} at most: "
+        "the name of each run begins with it",
+    )
+    version = Version(VERSION, _ABOUT["CronTrainingJob"], _cron_spec(), _cron_status(), columns, (name,))
+    return Definition(GROUP, "CronTrainingJob", "crontrainingjobs", ("ctj",), (version,))
+
+
+def _cron_spec() -> Schema:
+    fields = structural_schema(table_schema(CRON_TRAINING_JOB))
+    template = fields["properties"]["jobTemplate"]
+    # labels and annotations are read by the API server as it creates a run
+    for texts in template["properties"]["metadata"]["properties"].values():
+        texts |= {"additionalProperties": text()}
+        texts.pop("x-kubernetes-validations", None)
+    about = template["properties"]["spec"]["description"]
+    template["properties"]["spec"] = {**_job_spec(_unchecked_pod), "description": about}
+    template["required"] = ["spec"]
+    return {**fields, "required": ["schedule", "jobTemplate"]}
+
+
+def _cron_status() -> Schema:
+    reference = open_object("Reference to a TrainingJob.", name=text(), namespace=text(), uid=text())
+    return open_object(
+        "Observed state of the schedule.",
+        lastScheduleTime=timestamp("Time of the schedule for which the last run was decided."),
+        lastSuccessfulTime=timestamp("End of the last run that has succeeded."),
+        active=array(reference, "Runs that have not ended."),
+        conditions=array(open_object()),
+        windlass=open_object("Internal state of the operator."),
+    )
+
+
+def _job_spec(pod: Callable[[Schema], Schema]) -> Schema:
+    """Schema of the spec of a TrainingJob. `pod`: makes that of its fields for pods."""
     fields = _without_name(structural_schema(_flat(schema())))
     properties = fields["properties"]
     # CEL reads fields with one type, and fields that are an integer or a string.
@@ -72,8 +130,8 @@ def _job_spec() -> Schema:
     for name in SCHEDULE_FIELDS:
         del properties[name]
     properties["elastic"] = _ordered(properties["elastic"])
-    properties["pod"] = _pod(properties["pod"])
-    properties["roles"] = _roles(properties["roles"])
+    properties["pod"] = pod(properties["pod"])
+    properties["roles"] = _roles(properties["roles"], pod)
     fix = "nodes and elastic are in the roles then"
     rules = (
         rule("!has(self.array)", "array is many jobs; hand it in with windlass submit, which makes an object of each"),
@@ -89,10 +147,10 @@ def _job_spec() -> Schema:
     return with_rules({**fields, **what}, *rules)
 
 
-def _roles(roles: Schema) -> Schema:
+def _roles(roles: Schema, pod: Callable[[Schema], Schema]) -> Schema:
     role = roles["additionalProperties"]
     role["properties"]["elastic"] = _ordered(role["properties"]["elastic"])
-    role["properties"]["pod"] = _pod(role["properties"]["pod"])
+    role["properties"]["pod"] = pod(role["properties"]["pod"])
     one_size = rule("!has(self.replicas) || !has(self.elastic)", "replicas and elastic say the same thing; keep one")
     one = rule(
         "self.filter(name, has(self[name].elastic)).size() <= 1",
@@ -105,6 +163,11 @@ def _pod(field: Schema) -> Schema:
     """The field of a pod template that is merged over the job's own."""
     part = nullable_fields(partial_type("PodTemplateSpec"))  # null removes a value
     return {"description": field["description"], **part}
+
+
+def _unchecked_pod(field: Schema) -> Schema:
+    """The same field in a template: the API server checks it when a run is created, which keeps this definition small."""
+    return open_object(field["description"])
 
 
 def _ordered(elastic: Schema) -> Schema:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from windlass.deploy import kubeflow, own_kinds, pod_group, trainer
 from windlass.jobs.kubernetes import job_admission, query_api
 from windlass.jobs.kubernetes.gang_dialects import OBJECT_KINDS, POD_GROUPS, Dialect
+from windlass.jobs.kubernetes.schedules import cron_training_job
 
 WATCH = ("list", "watch")
 CORE = ""
@@ -98,6 +99,13 @@ JOBS = (
     Permission("write the jobs' state and status", kubeflow.GROUP, _status(*_KUBEFLOW), ("patch",)),
     Permission("own the objects of a job", kubeflow.GROUP, _finalizers(*_KUBEFLOW), ("update",)),
     Permission("watch and delete TrainingJobs", own_kinds.GROUP, ("trainingjobs",), ("get", *WATCH, "delete")),
+    Permission("watch schedules", own_kinds.GROUP, (cron_training_job.PLURAL,), ("get", *WATCH)),
+    Permission("write the schedules' status", own_kinds.GROUP, _status(cron_training_job.PLURAL), ("patch",)),
+    Permission("own the runs of a schedule", own_kinds.GROUP, _finalizers(cron_training_job.PLURAL), ("update",)),
+    Permission("create the runs of schedules", own_kinds.GROUP, ("trainingjobs",), ("create",)),
+    Permission(
+        "create runs for the users of schedules", own_kinds.GROUP, (cron_training_job.PLURAL,), (cron_training_job.RUN,)
+    ),
     Permission("write the jobs' state and status", own_kinds.GROUP, _status("trainingjobs"), ("patch",)),
     Permission("own the objects of a job", own_kinds.GROUP, _finalizers("trainingjobs"), ("update",)),
     Permission("watch and delete TrainJobs", trainer.GROUP, ("trainjobs",), ("get", *WATCH, "delete")),

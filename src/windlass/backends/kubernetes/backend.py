@@ -46,6 +46,8 @@ from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs
 from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.backends.kubernetes.pods.standby_pods import StandbyPods
+from windlass.backends.kubernetes.schedules.schedule_runs import ScheduleRuns
+from windlass.backends.kubernetes.schedules.schedule_turn import TurnContext
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.status.event_correlation import EventRecord
 from windlass.backends.kubernetes.status.events import OBJECT_FAULT, STATE_REPLACED, EventRecorder
@@ -138,6 +140,10 @@ class KubernetesBackend:
         self.agents.on_invalid_message = lambda _error: self.faults.counts.update(["AgentMessage"])
         # 4. external gangs
         self.external = self._external_gangs()
+        # 5. schedules, whose runs are jobs of ours
+        turns = TurnContext(connection, self.now, self.monitor.lookups.of, self.inbox.put)
+        self.schedules = ScheduleRuns(turns, on_trouble)
+        """CronTrainingJobs, carried out by `schedules.run` while this process leads."""
 
     def _job_specs(self, reports: JobReports) -> JobSpecs:
         return JobSpecs(

@@ -21,6 +21,7 @@ from windlass.backends.kubernetes.client.resources import Resource, named
 from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS
 from windlass.backends.kubernetes.external import dialects
 from windlass.backends.kubernetes.kueue import kueue_jobs
+from windlass.backends.kubernetes.schedules.schedule_turn import SCHEDULES
 from windlass.jobs.kubernetes.kinds.registry import KINDS, TRAINER
 from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME, RUNTIME
 
@@ -32,7 +33,7 @@ RUNTIMES = (
     named(TRAINER, "trainingruntimes", RUNTIME),
 )
 """Runtimes of TrainJobs."""
-WATCHED = (*JOB_KINDS, *RUNTIMES, QUEUES, POLICIES, RESERVATIONS, *dialects.OPTIONAL, *kueue_jobs.KINDS)
+WATCHED = (*JOB_KINDS, *RUNTIMES, QUEUES, POLICIES, RESERVATIONS, SCHEDULES, *dialects.OPTIONAL, *kueue_jobs.KINDS)
 """Watched kinds that a cluster may lack."""
 
 

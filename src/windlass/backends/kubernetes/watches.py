@@ -22,6 +22,7 @@ from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS, Manifests
 from windlass.backends.kubernetes.external import dialects
 from windlass.backends.kubernetes.kueue.workload_object import FLAVORS, WORKLOADS
+from windlass.backends.kubernetes.schedules.schedule_turn import RUNS, SCHEDULES
 from windlass.backends.kubernetes.served_kinds import RUNTIMES, WATCHED, KindRemoval
 from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION, SCHEDULER
 
@@ -112,6 +113,8 @@ def jobs(backend: KubernetesBackend, resource: Resource) -> Callable[[Sequence[C
                 backend.job_reader.delete(reference_to(resource, change.object).owner_key)
             else:
                 backend.job_reader.update(resource, change.object)
+            if resource == RUNS:
+                backend.schedules.see_run(change)
 
     return apply
 
@@ -182,8 +185,9 @@ class Watches:
             kueue = self._backend.kueue
             kueue.see_served(is_served=True)
             return of(orjson.loads, kueue.see_workloads, served=lambda there: kueue.see_served(is_served=there))
-        if kind == FLAVORS:
-            return of(orjson.loads, self._backend.kueue.see_flavors)
+        seen = {FLAVORS: self._backend.kueue.see_flavors, SCHEDULES: self._backend.schedules.see}
+        if kind in seen:
+            return of(orjson.loads, seen[kind])
         if kind in dialects.OPTIONAL:
             return of(dialects.group_object, self.groups(kind))
         return of(orjson.loads, jobs(self._backend, kind), self._backend.job_objects[kind])

@@ -19,6 +19,7 @@ from windlass.jobs.kubernetes.kinds.registry import KINDS
 from windlass.jobs.kubernetes.kinds.trainingjob import KIND as TRAINING_JOB
 from windlass.jobs.kubernetes.labels import CANCEL, KUEUE_QUEUE, KUEUE_QUEUE_NAME, KUEUE_QUEUE_RULE, QUEUE, USER
 from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.schedules import cron_training_job
 
 GROUP, VERSION = "admissionregistration.k8s.io", "v1"
 POLICY = "windlass-jobs"
@@ -31,6 +32,11 @@ _OBJECT = "OBJECT"
 """Stands for `object` or `oldObject` in an expression."""
 _CREATES = 'request.operation == "CREATE"'
 _NAME = "request.userInfo.username"
+_IS_RUN = (
+    f'object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == "{cron_training_job.KIND}") && '
+    f'authorizer.group("windlass.dev").resource("{cron_training_job.PLURAL}").check("{cron_training_job.RUN}").allowed()'
+)
+"""Whether the operator creates a run of a schedule, which names the schedule's user and is in the schedule's queue."""
 
 
 def policy_spec() -> Manifest:
@@ -58,7 +64,10 @@ def user_policy_spec() -> Manifest:
         "failurePolicy": "Fail",
         "reinvocationPolicy": "Never",
         "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": _rules("CREATE")},
-        "matchConditions": [{"name": "unnamed", "expression": f'{unnamed} == ""'}],
+        "matchConditions": [
+            {"name": "unnamed", "expression": f'{unnamed} == ""'},
+            {"name": "of-a-user", "expression": f"!({_IS_RUN})"},
+        ],
         "mutations": [
             {
                 "patchType": "JSONPatch",
@@ -90,6 +99,7 @@ def _rules(*operations: str) -> list[Manifest]:
     plurals: dict[str, set[str]] = {}
     for kind in KINDS:
         plurals.setdefault(kind.api_version.partition("/")[0], set()).add(kind.plural)
+    plurals.setdefault(QUEUE_GROUP, set()).add(cron_training_job.PLURAL)
     rules = [resource_rule(group, sorted(names), *operations) for group, names in sorted(plurals.items())]
     return [{**rule, "scope": "Namespaced"} for rule in rules]
 
@@ -113,7 +123,7 @@ def _variables() -> dict[str, str]:
         f"{name}Before": f"{_CREATES} ? {nothing[name]} : {text.replace(_OBJECT, 'oldObject')}"
         for name, text in texts.items()
     }
-    return {**now, **before}
+    return {**now, **before, "isRun": f"{_CREATES} && {_IS_RUN}"}
 
 
 def _annotation(name: str) -> str:
@@ -123,7 +133,8 @@ def _annotation(name: str) -> str:
 def _queues() -> str:
     """Queues by all fields that name one in some kind, and by the label."""
     fields = ("?spec.?queue", "?spec.?runPolicy.?schedulingPolicy.?queue", f'metadata.?labels[?"{QUEUE}"]')
-    return "[" + ", ".join(f'string(dyn({_OBJECT}).{field}.orValue(""))' for field in fields) + "]"
+    template = ("?spec.?jobTemplate.?spec.?queue", f'?spec.?jobTemplate.?metadata.?labels[?"{QUEUE}"]')
+    return "[" + ", ".join(f'string(dyn({_OBJECT}).{field}.orValue(""))' for field in (*fields, *template)) + "]"
 
 
 def _kueue_queues() -> str:
@@ -140,7 +151,7 @@ def _validations() -> Sequence[Manifest]:
     )
     return [
         _validation(
-            f'!({_CREATES}) || variables.user in ["", {_NAME}]',
+            f'!({_CREATES}) || variables.isRun || variables.user in ["", {_NAME}]',
             f'"the annotation {USER} names " + variables.user + ", and the job is created by " + {_NAME} + '
             '": write that name, or leave the annotation out"',
         ),
@@ -158,7 +169,7 @@ def _validations() -> Sequence[Manifest]:
             f'"the label {KUEUE_QUEUE} {KUEUE_QUEUE_RULE}"',
         ),
         _validation(
-            f"variables.queues.all(q, {is_own} || q in variables.queuesBefore || {may_use})",
+            f"variables.isRun || variables.queues.all(q, {is_own} || q in variables.queuesBefore || {may_use})",
             f'{_NAME} + " may not use the queue " + variables.queues.filter(q, q != "").join(" or ") + '
             f'" in the namespace " + request.namespace + ": that needs the verb {USE} on {QUEUES}.{QUEUE_GROUP}"',
         ),

@@ -234,6 +234,7 @@ async def _lead(context: ReplicaContext, backend: KubernetesBackend, tls: ssl.SS
     async with asyncio.TaskGroup() as group:
         group.create_task(run(controller, backend, observers, on_trouble=trouble))
         group.create_task(write_reasons(controller, backend))
+        group.create_task(backend.schedules.run())
         if context.agents is not None and tls is not None:
             group.create_task(agent_server.serve(listen(*context.agents), backend.agents, tls))
 

@@ -201,9 +201,9 @@ def invalid_cluster_file(document: Document) -> Iterator[Hit]:
 @rule(
     RuleSeverity.ERROR,
     Subject.DOCUMENT,
-    fix="Correct the field; `windlass explain` shows the fields of queues, policies and reservations.",
+    fix="Correct the field; `windlass explain` shows the fields of schedules, queues, policies and reservations.",
     source=f"{_K8S}/reference/using-api/api-concepts/#field-validation",
-    kinds="Queue SchedulingPolicy Reservation",
+    kinds="CronTrainingJob Queue SchedulingPolicy Reservation",
 )
 def invalid_windlass_object(document: Document) -> Iterator[Hit]:
     """The operator of Windlass leaves out a field that it cannot read, or the whole object."""

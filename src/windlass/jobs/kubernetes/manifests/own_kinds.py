@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from windlass.jobs.cluster.policy_fields import POLICY, RESERVATION
 from windlass.jobs.cluster.queues import QUEUE
-from windlass.jobs.description.fields import JOB
-from windlass.jobs.description.schedule_fields import NAMES as SCHEDULE_FIELDS
+from windlass.jobs.kubernetes.schedules.cron_fields import CRON_TRAINING_JOB, TRAINING_JOB
 from windlass.jobs.syntax.field import Field, Shape, Table
 from windlass.jobs.syntax.names import NODE_NAME
 from windlass.jobs.syntax.value_types import named
@@ -53,7 +52,13 @@ OWN_KINDS = (
         "TrainingJob",
         "trainingjobs",
         "A job of Windlass: one gang, restarted whole. Its spec is what a job file says.",
-        _without(JOB, "name", "array", *SCHEDULE_FIELDS),
+        TRAINING_JOB,
+    ),
+    OwnKind(
+        "CronTrainingJob",
+        "crontrainingjobs",
+        "A schedule of Windlass: a TrainingJob that is created again at the times of a cron expression.",
+        CRON_TRAINING_JOB,
     ),
     OwnKind("Queue", "queues", "A queue: what its jobs may hold, and whose they are.", _without(QUEUE, "name")),
     OwnKind("SchedulingPolicy", "schedulingpolicies", "Scheduling policy.", (*POLICY, TOPOLOGY)),

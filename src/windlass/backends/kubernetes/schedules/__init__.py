@@ -1,0 +1,1 @@
+"""Carries out the CronTrainingJobs of a cluster while this process leads."""

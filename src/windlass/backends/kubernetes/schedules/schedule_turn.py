@@ -1,0 +1,164 @@
+"""One turn of one CronTrainingJob: reads it and its runs, writes its status, creates, cancels and deletes runs.
+
+Everything is read from the API server and the status is written against the version that was read. A turn may
+therefore end at any point, and two operators cannot both decide the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from windlass.backends.kubernetes.client.api_errors import ApiError, Outcome
+from windlass.backends.kubernetes.client.connection import Connection, find_object
+from windlass.backends.kubernetes.client.object_reference import job_id
+from windlass.backends.kubernetes.client.resources import named
+from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups
+from windlass.backends.port import BackendEvent, JobEvent
+from windlass.core.lifecycle.events import Cancel
+from windlass.jobs.kubernetes.kinds import trainingjob
+from windlass.jobs.kubernetes.labels import SCHEDULE, USER
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestError
+from windlass.jobs.kubernetes.schedules import cron_training_job
+from windlass.jobs.kubernetes.schedules.cron_training_job import CronTrainingJob, is_run_of, run_name, run_object
+from windlass.jobs.kubernetes.schedules.run_plan import Run, plan_runs, read_runs, refused, status_fields
+from windlass.jobs.kubernetes.schedules.schedule_state import StoredSchedule, new_state, read_state
+from windlass.jobs.kubernetes.status.conditions import ACCEPTED, conditions_of
+from windlass.jobs.kubernetes.status.status_times import merge_conditions, rfc3339
+
+SCHEDULES = named(cron_training_job.API_VERSION, cron_training_job.PLURAL, cron_training_job.KIND)
+RUNS = named(trainingjob.API_VERSION, trainingjob.PLURAL, trainingjob.KIND)
+RUN_CREATED = "RunCreated"
+"""Condition: whether the API server has taken the last run."""
+_UNMANAGED_RETRY_MS = 30_000
+"""Milliseconds after which a schedule in a namespace that is not managed is looked at again."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnContext:
+    """What turns need. `around`: the view of a namespace; `inject`: hands an event to the controller."""
+
+    connection: Connection
+    now: Callable[[], int]
+    around: Callable[[str], NamespaceLookups]
+    inject: Callable[[BackendEvent], None]
+
+
+async def take_turn(context: TurnContext, namespace: str, name: str) -> int | None:
+    """Carries out what is due of one schedule. Returns the time of the next turn. Raises BackendError."""
+    # 1. read the schedule; what cannot be carried out gets a condition
+    manifest = await find_object(context.connection, SCHEDULES, namespace, name)
+    if manifest is None or manifest["metadata"].get("deletionTimestamp"):
+        return None
+    turn = _Turn(context, manifest)
+    if fault := context.around(namespace).unmanaged:
+        await turn.write({}, _condition(ACCEPTED, "NamespaceNotManaged", fault))
+        return context.now() + _UNMANAGED_RETRY_MS
+    try:
+        cron = cron_training_job.read(manifest)
+    except ManifestError as error:
+        await turn.write({}, _condition(ACCEPTED, "InvalidSpec", str(error)))
+        return None
+    # 2. plan by its state and its runs
+    runs = await turn.runs(cron)
+    now = context.now()
+    plan = plan_runs(cron, _stored(cron, manifest, now), runs, now)
+    # 3. the decision is durable before the run exists
+    await turn.write(status_fields(cron, plan.stored, runs, turn.status), _condition(ACCEPTED))
+    if plan.start is not None:
+        await _start(turn, cron, plan.stored, plan.start, runs)
+    # 4. end the run that is replaced, and delete what the history does not keep
+    for run in plan.cancelled:
+        by = f"schedule {cron.name}, for its next run"
+        context.inject(JobEvent(job_id(RUNS.kind, namespace, run.name), Cancel(by=by)))
+    for run in plan.removed:
+        await turn.delete(run)
+    return plan.next
+
+
+async def _start(turn: _Turn, cron: CronTrainingJob, stored: StoredSchedule, due: int, runs: Sequence[Run]) -> None:
+    """Creates a run, and writes that it exists or why it cannot."""
+    now = turn.context.now()
+    try:
+        made = await turn.create(cron, due)
+    except ApiError as error:
+        if error.is_denial or error.outcome is not Outcome.REFUSED:
+            raise  # the next turn creates it
+        after = refused(cron, stored, error.message, now)
+        failed = _condition(RUN_CREATED, error.reason or "Refused", f"the run was refused: {error.message}")
+        await turn.write(status_fields(cron, after, runs, turn.status), failed)
+        return
+    after = replace(stored, starting=None)
+    await turn.write(status_fields(cron, after, [*runs, *made], turn.status), _condition(RUN_CREATED))
+
+
+@dataclass(slots=True)
+class _Turn:
+    """The requests of one turn. `manifest`: the schedule as it was last read or written."""
+
+    context: TurnContext
+    manifest: Manifest
+
+    @property
+    def status(self) -> Manifest:
+        """The status of the schedule; empty if it is malformed."""
+        found = self.manifest.get("status")
+        return found if isinstance(found, dict) else {}
+
+    async def runs(self, cron: CronTrainingJob) -> list[Run]:
+        """The runs of the schedule."""
+        selector = f"{SCHEDULE}={cron.name}"
+        return read_runs(cron.uid, await self.context.connection.list(RUNS, cron.namespace, selector=selector))
+
+    async def create(self, cron: CronTrainingJob, due: int) -> list[Run]:
+        """Creates the run of a time, unless it exists. Raises ApiError if the name is that of another job."""
+        name = run_name(cron.name, due)
+        about = self.manifest["metadata"]
+        is_checked = self.context.around(cron.namespace).guard.user_of(about)
+        user = (about.get("annotations") or {}).get(USER, "") if is_checked else ""
+        try:
+            made = await self.context.connection.create(RUNS, run_object(cron, name, due=due, user=user))
+        except ApiError as error:
+            if not error.is_exists:
+                raise
+            found = await find_object(self.context.connection, RUNS, cron.namespace, name)
+            if found is None or not is_run_of(found, cron.uid):
+                raise
+            made = found
+        return read_runs(cron.uid, [made])
+
+    async def write(self, fields: dict[str, object], *changed: dict[str, str]) -> None:
+        """Writes the status if it has changed, on condition that nobody else has written the object."""
+        now = rfc3339(self.context.now())
+        conditions = merge_conditions(conditions_of(self.manifest), changed, now)
+        status = {**fields, "conditions": conditions}
+        if all(self.status.get(name) == value for name, value in status.items()):
+            return
+        about = self.manifest["metadata"]
+        body: dict[str, Any] = {"metadata": {"resourceVersion": about["resourceVersion"]}, "status": status}
+        where = (SCHEDULES, about["namespace"], about["name"])
+        self.manifest = await self.context.connection.patch(*where, body, subresource="status")
+
+    async def delete(self, run: Run) -> None:
+        """Deletes a run; its pods and services follow."""
+        namespace = self.manifest["metadata"]["namespace"]
+        try:
+            await self.context.connection.delete(RUNS, namespace, run.name, uid=run.uid, propagation="Background")
+        except ApiError as error:
+            if not (error.is_missing or error.is_conflict):
+                raise
+
+
+def _stored(cron: CronTrainingJob, manifest: Manifest, now: int) -> StoredSchedule | None:
+    """The state in the object; a state that no operator writes is replaced by one of which nothing is due."""
+    try:
+        return read_state(manifest)
+    except ValueError:
+        return new_state(cron.schedule, now)
+
+
+def _condition(kind: str, reason: str = "", message: str = "") -> dict[str, str]:
+    """A condition that is true, or false with a reason."""
+    status = "False" if reason else "True"
+    return {"type": kind, "status": status, "reason": reason or kind, "message": message}
