@@ -185,7 +185,6 @@ async def _operator(
             observers = endpoints.lead(controller, world, recovery.states)
             endpoints.unready = ""
             tasks.append(asyncio.create_task(run(controller, world, observers, on_trouble=endpoints.complain)))
-            tasks.append(asyncio.create_task(world.schedules.run()))
             if reasons:
                 tasks.append(asyncio.create_task(write_reasons(controller, world)))
             tasks.append(asyncio.create_task(agent_server.serve(calls, world.agents, server_context(certificate, key))))

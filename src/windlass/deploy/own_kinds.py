@@ -166,7 +166,7 @@ def _pod(field: Schema) -> Schema:
 
 
 def _unchecked_pod(field: Schema) -> Schema:
-    """The same field in a template: the API server checks it when a run is created, which keeps this definition small."""
+    """The same field in a template, checked when a run is created: this definition stays small."""
     return open_object(field["description"])
 
 

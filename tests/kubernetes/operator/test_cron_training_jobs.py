@@ -1,4 +1,4 @@
-"""CronTrainingJobs on a real API server: runs are created once, and follow the policy and the limits of the schedule."""
+"""CronTrainingJobs on a real API server: runs are created once, and follow the policy and the limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +20,8 @@ from windlass.backends.kubernetes.schedules.schedule_turn import TurnContext
 from windlass.controlplane.api import ApiError
 from windlass.jobs.kubernetes.labels import SCHEDULE, SCHEDULED_AT
 from windlass.jobs.kubernetes.schedules.cron_training_job import run_name
+from windlass.jobs.kubernetes.schedules.schedule_state import StoredSchedule, state_text
+from windlass.jobs.schedules.schedule import ScheduleStatus
 
 SCHEDULES = "/apis/windlass.dev/v1alpha1/namespaces/default/crontrainingjobs"
 RUNS = "/apis/windlass.dev/v1alpha1/namespaces/default/trainingjobs"
@@ -28,12 +29,12 @@ MINUTE = 60_000
 pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(300)]
 
 
-def schedule(behaviour: Behaviour = Behaviour.RUN, **spec: Any) -> dict[str, Any]:
+def schedule(name: str, behaviour: Behaviour = Behaviour.RUN, **spec: Any) -> dict[str, Any]:
     job = {"command": [behaviour.value], "image": "example.com/job:1"}
     return {
         "apiVersion": "windlass.dev/v1alpha1",
         "kind": "CronTrainingJob",
-        "metadata": {"name": "nightly"},
+        "metadata": {"name": name},
         "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": job}, **spec},
     }
 
@@ -43,26 +44,27 @@ class Clock:
 
     def __init__(self) -> None:
         midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        self.now = int(midnight.timestamp() * 1000) + 24 * 60 * MINUTE
+        self.now = self.first = int(midnight.timestamp() * 1000) + 24 * 60 * MINUTE
 
     def night(self, day: int) -> int:
-        return self.now - self.now % (24 * 60 * MINUTE) + (day * 24 + 3) * 60 * MINUTE
+        """Three o'clock of the clock's first day, or so many days later."""
+        return self.first + (day * 24 + 3) * 60 * MINUTE
 
 
 @asynccontextmanager
 async def scheduled(place: OperatorPlace, clock: Clock) -> AsyncIterator[ScheduleRuns]:
-    """Schedules of the leading operator by another clock; its own ones see nothing due."""
+    """Schedules of the leading operator by another clock; those by the real clock do not run."""
     world = place.world
     context = TurnContext(world.connection, lambda: clock.now, world.monitor.lookups.of, world.inbox.put)
     yield ScheduleRuns(context, place.troubles.append)
 
 
-async def turn(place: OperatorPlace, runs: ScheduleRuns) -> list[str]:
+async def turn(place: OperatorPlace, runs: ScheduleRuns, name: str) -> list[str]:
     """Gives the schedule its turn, as after a restart; returns the names of its runs."""
-    found = await place.api.get(f"{SCHEDULES}/nightly")
+    found = await place.api.get(f"{SCHEDULES}/{name}")
     runs.see([Change("deleted", found), Change("added", found)])
     await runs.take_due_turns()
-    assert place.troubles == []
+    assert [text for text in place.troubles if text.startswith("schedule ")] == []
     listed = await place.api.get(RUNS)
     return sorted(each["metadata"]["name"] for each in listed["items"])
 
@@ -79,19 +81,15 @@ def state(value: str) -> Callable[[Any], bool]:
     return lambda found: (found.get("status") or {}).get("state") == value
 
 
-async def remove(place: OperatorPlace) -> None:
-    await place.api.delete(f"{SCHEDULES}/nightly")
-
-
-def test_a_due_run_is_created_once_whoever_leads(tell):
+def test_a_due_run_is_created_once_under_any_leader(tell):
     async def story(place: OperatorPlace) -> None:
-        await place.api.post(SCHEDULES, schedule())
+        await place.api.post(SCHEDULES, schedule("nightly"))
         clock = Clock()
         async with scheduled(place, clock) as first, scheduled(place, clock) as second:
             clock.now = clock.night(0)
             name = run_name("nightly", clock.night(0))
-            assert await turn(place, first) == [name]
-            assert await turn(place, second) == [name], "the next leader creates no other"
+            assert await turn(place, first, "nightly") == [name]
+            assert await turn(place, second, "nightly") == [name], "the next leader creates no other"
             made = await place.api.get(f"{RUNS}/{name}")
             assert made["metadata"]["labels"][SCHEDULE] == "nightly"
             assert SCHEDULED_AT in made["metadata"]["annotations"]
@@ -106,60 +104,70 @@ def test_a_due_run_is_created_once_whoever_leads(tell):
             # a state that was written before its run existed
             text = shown["windlass"]["state"].replace('"starting":null', f'"starting":{clock.night(0)}')
             await place.api.patch(f"{SCHEDULES}/nightly/status", {"status": {"windlass": {"state": text}}})
-            assert await turn(place, second) == [name]
+            assert await turn(place, second, "nightly") == [name]
             # forbid: the next time passes while the run is active
             await until(place, f"{RUNS}/{name}", state("Running"))
             clock.now = clock.night(1)
-            assert await turn(place, second) == [name]
+            assert await turn(place, second, "nightly") == [name]
             # suspended: a time passes, and is not made up for
             await place.api.patch(f"{SCHEDULES}/nightly", {"spec": {"suspend": True}})
             clock.now = clock.night(2)
-            await turn(place, second)
+            await turn(place, second, "nightly")
             await place.api.patch(f"{SCHEDULES}/nightly", {"spec": {"suspend": False}})
-            assert await turn(place, second) == [name]
-        await remove(place)
+            assert await turn(place, second, "nightly") == [name]
+        await place.api.delete(f"{SCHEDULES}/nightly")
 
     tell(story)
 
 
 def test_replace_cancels_the_run_and_the_history_keeps_the_latest(tell):
     async def story(place: OperatorPlace) -> None:
-        await place.api.post(SCHEDULES, schedule(concurrencyPolicy="Replace", failedJobsHistoryLimit=1))
+        await place.api.post(SCHEDULES, schedule("replaced", concurrencyPolicy="Replace", failedJobsHistoryLimit=1))
         clock = Clock()
         async with scheduled(place, clock) as runs:
-            for day in range(3):
-                clock.now = clock.night(0) if day == 0 else clock.now + 24 * 60 * MINUTE
-                await turn(place, runs)
-                if day:
-                    await until(place, f"{RUNS}/{before}", state("Cancelled"))  # noqa: F821 - of the day before
-                    await turn(place, runs)
-                before = run_name("nightly", clock.now)
-                await until(place, f"{RUNS}/{before}", state("Running"))
-            await turn(place, runs)
-            left = await place.api.get(RUNS)
-            names = sorted(each["metadata"]["name"] for each in left["items"])
-            assert names == [run_name("nightly", clock.now - 24 * 60 * MINUTE), before], "one has failed, one runs"
-        await remove(place)
+            names = [run_name("replaced", clock.night(day)) for day in range(3)]
+            nights = [clock.night(day) for day in range(3)]
+            for number, name in enumerate(names):
+                clock.now = nights[number]
+                await turn(place, runs, "replaced")
+                if number:
+                    await until(place, f"{RUNS}/{names[number - 1]}", state("Cancelled"))
+                    await turn(place, runs, "replaced")
+                await until(place, f"{RUNS}/{name}", state("Running"))
+            assert await turn(place, runs, "replaced") == names[1:], "one was cancelled, one runs"
+        await place.api.delete(f"{SCHEDULES}/replaced")
 
     tell(story)
 
 
-def test_the_operator_itself_starts_a_run_in_the_time_zone_of_the_schedule(tell):
-    """The schedule is due every minute; its creation is the only wait of this test."""
-
+def test_the_operator_makes_up_for_the_latest_missed_time_in_the_zone_of_the_schedule(tell):
     async def story(place: OperatorPlace) -> None:
-        await place.api.post(SCHEDULES, schedule(Behaviour.SUCCEED, schedule="* * * * *", timeZone="Asia/Kathmandu"))
-        found = await until(place, RUNS, lambda listed: listed["items"])
-        due = int(found["items"][0]["metadata"]["name"].rpartition("-")[2]) * MINUTE
-        assert abs(due - time.time() * 1000) < 2 * MINUTE
-        await until(place, f"{SCHEDULES}/nightly", lambda each: each["status"].get("lastSuccessfulTime"))
-        await remove(place)
+        carried_out = asyncio.create_task(place.world.schedules.run())
+        where, zone = f"{SCHEDULES}/hourly", "Asia/Kathmandu"
+        await place.api.post(
+            SCHEDULES, schedule("hourly", Behaviour.SUCCEED, schedule="0 * * * *", timeZone=zone, suspend=True)
+        )
+        await until(place, where, lambda each: "windlass" in (each.get("status") or {}))
+        considered = int(time.time() * 1000) - 180 * MINUTE
+        text = state_text(StoredSchedule(ScheduleStatus(considered), f"0 * * * * {zone}"))
+        await place.api.patch(f"{where}/status", {"status": {"windlass": {"state": text}}})
+        await place.api.patch(where, {"spec": {"suspend": False}})
+        found = await until(place, where, lambda each: each["status"].get("lastSuccessfulTime"))
+        listed = await place.api.get(RUNS)
+        [name] = [each["metadata"]["name"] for each in listed["items"]]
+        minutes = int(name.rpartition("-")[2])
+        assert minutes % 60 == 15, "Kathmandu is 5:45 ahead"
+        assert 0 <= time.time() / 60 - minutes < 61, "the latest one"
+        assert '"missed":2' in found["status"]["windlass"]["state"]
+        carried_out.cancel()
+        await place.api.delete(where)
 
     tell(story)
 
 
 def test_malformed_schedules_are_refused_or_get_a_condition(tell):
     async def story(place: OperatorPlace) -> None:
+        carried_out = asyncio.create_task(place.world.schedules.run())
         for spec, words in [
             ({"concurrencyPolicy": "Allow"}, "Unsupported value"),
             ({"jobTemplate": {"spec": {}}}, "command"),
@@ -167,19 +175,20 @@ def test_malformed_schedules_are_refused_or_get_a_condition(tell):
             ({"startingDeadlineSeconds": "soon"}, "must be of type integer"),
         ]:
             with pytest.raises(ApiError, match=words):
-                await place.api.post(SCHEDULES, schedule(**spec))
-        long = schedule()
+                await place.api.post(SCHEDULES, schedule("malformed", **spec))
+        long = schedule("malformed")
         long["metadata"]["name"] = "n" * 53
         with pytest.raises(ApiError, match="52 at most"):
             await place.api.post(SCHEDULES, long)
-        await place.api.post(SCHEDULES, schedule(schedule="61 3 * * *"))
-        found = await until(place, f"{SCHEDULES}/nightly", lambda each: each.get("status"))
+        await place.api.post(SCHEDULES, schedule("malformed", schedule="61 3 * * *"))
+        found = await until(place, f"{SCHEDULES}/malformed", lambda each: each.get("status"))
         [accepted] = found["status"]["conditions"]
         assert (accepted["status"], accepted["reason"]) == ("False", "InvalidSpec")
         assert "spec.schedule: expects a cron expression" in accepted["message"]
         await place.submit("another")
         await until(place, f"{RUNS}/another", state("Running"))
         await place.delete("another")
-        await remove(place)
+        carried_out.cancel()
+        await place.api.delete(f"{SCHEDULES}/malformed")
 
     tell(story)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from windlass.deploy.install.resources import resource_of
 from windlass.deploy.job_policies import job_policies, user_policies
 from windlass.deploy.pod_policy import pod_policies
 from windlass.deploy.roles import user_roles
+from windlass.jobs.kubernetes.schedules.schedule_state import StoredSchedule, state_text
+from windlass.jobs.schedules.schedule import ScheduleStatus
 
 pytestmark = pytest.mark.apiserver
 
@@ -275,5 +278,36 @@ def test_a_pod_of_another_controller_gets_no_queue_that_its_account_may_not_use(
         assert account in await refusal(cid.patch(f"{PODS}/m", {"metadata": {"labels": {"windlass.dev/role": None}}}))
         await on.place.api.delete(f"{PODS}/p")
         await on.place.api.delete(f"{PODS}/m")
+
+    tell(story)
+
+
+def test_a_run_has_the_user_and_the_queue_of_the_creator_of_its_schedule(tell):
+    async def story(on: Tenants) -> None:
+        where = f"{OURS}/namespaces/red/crontrainingjobs"
+        template = {"metadata": {"annotations": {USER: "bob"}}, "spec": job("x", queue="shared")["spec"]}
+        schedule = {
+            "apiVersion": "windlass.dev/v1alpha1",
+            "kind": "CronTrainingJob",
+            "metadata": {"name": "hourly"},
+            "spec": {"schedule": "0 * * * *", "suspend": True, "jobTemplate": template},
+        }
+        forged = {**schedule, "metadata": {"name": "hourly", "annotations": {USER: "bob"}}}
+        assert "names bob" in await refusal(on.ann.post(where, forged))
+        foreign = {"kind": "CronTrainingJob", "apiVersion": "windlass.dev/v1alpha1", "name": "hourly", "uid": "0"}
+        stolen = job("stolen", {USER: "bob"})
+        stolen["metadata"]["ownerReferences"] = [foreign]
+        assert "names bob" in await refusal(on.ann.post(jobs("red"), stolen)), "only the operator makes runs"
+        made = await on.ann.post(where, schedule)
+        assert made["metadata"]["annotations"][USER] == "ann"
+        # three hours later, in the state of the schedule
+        text = state_text(StoredSchedule(ScheduleStatus(int(time.time() * 1000) - 3 * 3_600_000), "0 * * * * UTC"))
+        await on.place.api.patch(f"{where}/hourly/status", {"status": {"windlass": {"state": text}}})
+        await on.ann.patch(f"{where}/hourly", {"spec": {"suspend": False}})
+        await on.place.world.schedules.take_due_turns()
+        [run] = (await on.place.api.get(jobs("red")))["items"]
+        assert run["metadata"]["annotations"][USER] == "ann"
+        await on.place.until(f"/v1/jobs/red/{run['metadata']['name']}", lambda job: job["user"] == "ann")
+        await on.place.api.delete(f"{where}/hourly")
 
     tell(story)

@@ -176,7 +176,7 @@ def test_the_state_is_read_back() -> None:
 
 @pytest.mark.parametrize("state", ["", "{}", "[]", "null", 7, '{"status":{"considered":-1},"times":""}', "[" * 5000])
 def test_a_state_that_no_operator_writes_is_refused(state: object) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - any text
+    with pytest.raises(ValueError):
         read_state({"status": {"windlass": {"state": state}}})
 
 
