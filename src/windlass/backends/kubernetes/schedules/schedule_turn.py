@@ -37,7 +37,7 @@ _UNMANAGED_RETRY_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
-    """What turns need. `around`: the view of a namespace; `inject`: hands an event to the controller."""
+    """Parts that turns need. `around`: the view of a namespace; `inject`: hands an event to the controller."""
 
     connection: Connection
     now: Callable[[], int]
@@ -129,7 +129,7 @@ class _Turn:
         return read_runs(cron.uid, [made])
 
     async def write(self, fields: dict[str, object], *changed: dict[str, str]) -> None:
-        """Writes the status if it has changed, on condition that nobody else has written the object."""
+        """Writes the status if it has changed, if the object is still of the version that was read."""
         now = rfc3339(self.context.now())
         conditions = merge_conditions(conditions_of(self.manifest), changed, now)
         status = {**fields, "conditions": conditions}

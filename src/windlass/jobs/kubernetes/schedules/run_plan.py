@@ -38,7 +38,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What follows at one time. `stored` is written before a run is created."""
+    """Consequences at one time. `stored` is written before a run is created."""
 
     stored: StoredSchedule
     start: int | None = None
