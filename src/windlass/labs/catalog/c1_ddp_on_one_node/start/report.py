@@ -56,6 +56,8 @@ class Report:
             dist.all_gather_object(ranks, own)
         if self.rank == 0:
             _write({"launcher": _launcher(), "world": self.world, "ranks": ranks})
+        if self.world > 1:
+            dist.barrier()  # the thread of gloo frees the tensors of the gather before the group is destroyed
 
 
 def _write(run: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ text = text.replace(
 )
 Path("train.py").write_text(text)
 PYTHON
-python train.py
+python train.py &
 torchrun --nproc-per-node 2 train.py
+wait
 windlass run --local-gpus 2 -G 2 -- python train.py
