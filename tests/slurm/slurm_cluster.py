@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from accounting_daemons import Accounting, end_process, skip_without_accounting
 
 from windlass.backends.local.supervisor import proc
 from windlass.labs import lab_slurm
@@ -30,6 +31,7 @@ class SlurmCluster:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.accounting = Accounting(folder)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -78,9 +80,11 @@ def skip_without_slurm() -> None:
 
 
 @contextmanager
-def slurm_cluster() -> Iterator[SlurmCluster]:
+def slurm_cluster(*, accounting: bool = False) -> Iterator[SlurmCluster]:
     """A Slurm that ends with all its jobs when the block ends, and leaves neither processes nor files."""
     skip_without_slurm()
+    if accounting:
+        skip_without_accounting()
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # a short name: the path of a socket has at most 107 characters
     try:
         with ExitStack() as stack:
@@ -90,22 +94,18 @@ def slurm_cluster() -> Iterator[SlurmCluster]:
                 folder, 1 + 100 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
             )
             stack.callback(_kill_left_processes, folder)
-            for daemon in lab_slurm.start_daemons(folder):
-                stack.callback(_end, daemon)
+            daemons = lab_slurm.start_daemons(folder)
+            stack.callback(end_process, next(daemons))
+            if accounting:
+                cluster.accounting.write_files()
+                cluster.accounting.start(stack)
+            for daemon in daemons:
+                stack.callback(end_process, daemon)
             lab_slurm.wait_until_ready(folder)
             stack.callback(cluster.cancel_all)
             yield cluster
     finally:
         shutil.rmtree(folder)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def _kill_left_processes(folder: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 import windlass as windlass_api
 from windlass.backends.slurm.commands import no_answer_error, run_command
-from windlass.cli.entry import main
 from windlass.cli.slurm_cluster import client
 
 pytestmark = pytest.mark.timeout(300)
@@ -18,18 +17,6 @@ pytestmark = pytest.mark.timeout(300)
 def target(slurm, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WINDLASS_ON", "slurm")
-
-
-@pytest.fixture
-def windlass(capsys):
-    """Runs a command line and returns its exit code and output."""
-
-    def windlass(*words: str) -> tuple[int, str]:
-        code = main([*words])
-        captured = capsys.readouterr()
-        return code, captured.out + captured.err
-
-    return windlass
 
 
 def submit(windlass, *words: str) -> str:

@@ -109,9 +109,10 @@ class TargetConnection:
     def slurm(self) -> SlurmClient:
         """Returns the client of Slurm."""
         from windlass.cli.slurm_cluster.client import SlurmClient  # noqa: PLC0415 - rarely needed
+        from windlass.client.submission import warn_of  # noqa: PLC0415 - it imports this module
 
         if not self._slurm:
-            self._slurm.append(SlurmClient())
+            self._slurm.append(SlurmClient(warn=warn_of))
         return self._slurm[0]
 
     def cluster(self) -> ClusterClient:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from test_accounting_records import attempt
 from test_job_records import OLD
 
 from windlass.backends.slurm.commands import error_of
@@ -35,6 +36,7 @@ class Commands:
         return answer
 
 
+STOPPED = error_of("sacct", "sacct: error: Problem talking to the database: Connection refused\n")
 WAITING = OLD | {"job_id": 13, "job_state": "PENDING", "state_reason": "Resources", "nodes": "", "start_time": 5000}
 
 
@@ -82,9 +84,36 @@ def test_a_name_of_several_living_jobs_is_ambiguous():
 
 
 def test_the_accounting_knows_jobs_that_the_controller_has_forgotten():
-    line = "9|ada|main|CANCELLED by 1000|0:15|100|110|120|2|n[1-2]|a|b"
+    line = attempt(JobID="9", JobIDRaw="9", State="CANCELLED by 1000", JobName="a|b")
     details = SlurmClient(Commands(sacct=line)).job("9")
     assert (details["id"], details["phase"], details["reason"]) == ("a-b-9", "Failed", "Cancelled")
+
+
+def test_history_joins_the_jobs_of_the_controller_and_of_the_accounting():
+    config = "AccountingStorageType = accounting_storage/slurmdbd"
+    lines = "\n".join(attempt(JobID=number, JobIDRaw=number) for number in ("9", "11", "12"))
+    ended = OLD | {"job_id": 11, "job_state": "COMPLETED", "end_time": 300}
+    client = SlurmClient(Commands(ended, OLD, sacct=lines, scontrol=config))
+    assert [line["id"] for line in client.history()] == ["digits-11", "train-9"]
+    assert [line["id"] for line in client.history(since=200_000)] == ["digits-11"]
+
+
+def test_history_warns_once_until_the_accounting_answers_again():
+    outputs = {"scontrol": "AccountingStorageType = accounting_storage/slurmdbd"}
+    said = []
+    commands = Commands(**outputs)
+    client = SlurmClient(commands, warn=said.append)
+    for sacct in (STOPPED, STOPPED, "", STOPPED):
+        commands.outputs["sacct"] = sacct
+        assert client.history() == []
+    assert len(said) == 2
+    assert "the accounting of Slurm (slurmdbd) does not answer" in said[0]
+
+
+def test_a_job_that_a_stopped_accounting_may_know_is_not_called_unknown():
+    with pytest.raises(ApiError, match="not know job 9 any more, and the accounting") as error:
+        SlurmClient(Commands(sacct=STOPPED)).job("9")
+    assert error.value.code is ErrorCode.NO_DAEMON
 
 
 def test_without_accounting_the_error_says_so():

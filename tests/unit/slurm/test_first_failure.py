@@ -2,8 +2,10 @@
 
 import json
 
+from test_accounting_records import attempt
 from test_job_records import OLD
 
+from windlass.backends.slurm.accounting_records import parse_accounting
 from windlass.backends.slurm.job_records import parse_jobs
 from windlass.cli.slurm_cluster.first_failure import first_failure, hides_first_failure
 
@@ -37,6 +39,13 @@ def test_only_a_code_of_a_signal_may_hide_another_one():
     (failed,) = parse_jobs(json_of(exit_code=143 << 8))
     (own,) = parse_jobs(json_of(exit_code=5 << 8))
     assert (hides_first_failure(failed), hides_first_failure(own)) == (True, False)
+
+
+def test_a_code_that_sacct_has_reduced_by_128_may_hide_another_one():
+    failed, own, signalled = (
+        parse_accounting(attempt(State="FAILED", ExitCode=code))[0] for code in ("15:0", "100:0", "0:9")
+    )
+    assert [hides_first_failure(job) for job in (failed, own, signalled)] == [True, False, False]
 
 
 def json_of(**fields):

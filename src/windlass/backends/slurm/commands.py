@@ -26,6 +26,12 @@ _NO_CONTROLLER = (
 )
 _MEANINGS = (
     (
+        ("Problem talking to the database", "Sending PersistInit msg"),
+        SlurmFailure.UNREACHABLE,
+        "the accounting of Slurm (slurmdbd) does not answer ({})",
+        "check it with: sacctmgr show cluster; the administrator of the cluster restarts slurmdbd",
+    ),
+    (
         _NO_CONTROLLER,
         SlurmFailure.UNREACHABLE,
         "the controller of Slurm does not answer ({})",

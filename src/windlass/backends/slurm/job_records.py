@@ -71,6 +71,8 @@ class SlurmJob:
     workdir: str = ""
     output: str = ""
     """Path of the standard output."""
+    is_accounted: bool = False
+    """Whether the accounting alone knows the job, without its ranks; `output` is then Slurm's default path."""
 
     @property
     def id(self) -> str:
@@ -94,7 +96,7 @@ def parse_jobs(text: str) -> list[SlurmJob]:
         errors, jobs = content["errors"], content["jobs"]
         if errors and not jobs:
             raise error_of("squeue", "\n".join(str(each.get("error")) for each in errors))
-        return _without_components([_job(each) for each in jobs])
+        return join_components([job_of(each) for each in jobs])
     except (ValueError, KeyError, TypeError, AttributeError):
         raise SlurmError(
             SlurmFailure.FAILED,
@@ -103,7 +105,7 @@ def parse_jobs(text: str) -> list[SlurmJob]:
         ) from None
 
 
-def _without_components(jobs: Sequence[SlurmJob]) -> list[SlurmJob]:
+def join_components(jobs: Sequence[SlurmJob]) -> list[SlurmJob]:
     """The jobs with one for each heterogeneous job, which has the number of its first component."""
     components: dict[int, list[SlurmJob]] = {}
     for job in sorted(jobs, key=lambda each: each.number):
@@ -127,7 +129,8 @@ def _joined(first: SlurmJob, parts: Sequence[SlurmJob]) -> SlurmJob:
     )
 
 
-def _job(raw: Mapping[str, Any]) -> SlurmJob:
+def job_of(raw: Mapping[str, Any]) -> SlurmJob:
+    """The job of one record of `squeue --json`. Raises KeyError without a number."""
     number = _number(raw["job_id"]) or 0
     array = _number(raw.get("array_job_id")) or 0
     waiting = str(raw.get("array_task_string") or "")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from windlass.backends.slurm.commands import CommandRunner, printable
+from windlass.backends.slurm.accounting_records import DELIMITER, FIELDS, parse_accounting
+from windlass.backends.slurm.commands import CommandRunner
 from windlass.backends.slurm.errors import SlurmError, SlurmFailure
-from windlass.backends.slurm.job_records import SlurmJob, job_name, parse_jobs
+from windlass.backends.slurm.job_records import SlurmJob, parse_jobs
 
 NO_ACCOUNTING = "this Slurm has no accounting (sacct), so that it forgets a job some minutes after its end"
-_FIELDS = ("JobID", "User", "Partition", "State", "ExitCode", "Submit", "Start", "End", "NNodes", "NodeList", "JobName")
+_ENDED = "BF,CA,CD,DL,F,NF,OOM,PR,RQ,TO"
+"""States of sacct: the ends of a job, and RQ for attempts before the last."""
 _WATCHED = "%i %T %r %N"
 """Number, state, reason and nodes of a job."""
-_ID = re.compile(r"([0-9]{1,10})(?:_([0-9]{1,10}))?")
-_CODES = re.compile(r"([0-9]{1,3}):([0-9]{1,3})")
 
 
 def list_jobs(run: CommandRunner) -> list[SlurmJob]:
@@ -38,14 +38,24 @@ def watch_jobs(run: CommandRunner, numbers: Sequence[str]) -> str:
 
 def ended_jobs(run: CommandRunner, number: str) -> list[SlurmJob]:
     """A job or the members of an array by the accounting. Raises SlurmError, FAILED without accounting."""
-    words = ["sacct", "--allocations", "--parsable2", "--noheader", f"--jobs={number}", f"--format={','.join(_FIELDS)}"]
+    return _read_accounting(run, f"--jobs={number}")
+
+
+def recently_ended_jobs(run: CommandRunner, seconds: int) -> list[SlurmJob]:
+    """The jobs of all users that ended within the last seconds, by the accounting. Raises as `ended_jobs`."""
+    jobs = _read_accounting(run, f"--starttime=now-{seconds}", "--endtime=now", f"--state={_ENDED}")
+    return [job for job in jobs if "REQUEUED" not in job.states]
+
+
+def accounting_fault(run: CommandRunner) -> str:
+    """Why ended jobs cannot be read now; "" if they can. Raises SlurmError if the controller does not answer."""
+    if not has_accounting(run):
+        return NO_ACCOUNTING
     try:
-        text = run(words, "", {"SLURM_TIME_FORMAT": "%s"})
+        ended_jobs(run, "1")
     except SlurmError as error:
-        if "accounting" in error.message or "sacct is not" in error.message:
-            raise SlurmError(SlurmFailure.FAILED, NO_ACCOUNTING, "") from None
-        raise
-    return [job for line in text.splitlines() if (job := _accounted(line)) is not None]
+        return error.message
+    return ""
 
 
 def has_accounting(run: CommandRunner) -> bool:
@@ -55,31 +65,12 @@ def has_accounting(run: CommandRunner) -> bool:
     return found is not None and not found[1].endswith("/none")
 
 
-def _accounted(line: str) -> SlurmJob | None:
-    """The job of a line of sacct; its name is the last field, as it may hold any character."""
-    cells = line.split("|", len(_FIELDS) - 1)
-    found = _ID.fullmatch(cells[0])
-    if len(cells) != len(_FIELDS) or found is None:
-        return None
-    fields = dict(zip(_FIELDS, map(printable, cells), strict=True))
-    codes = _CODES.fullmatch(fields["ExitCode"])
-    return SlurmJob(
-        number=int(found[1]),
-        name=job_name(fields["JobName"]),
-        states=frozenset({fields["State"].partition(" ")[0]}),
-        array=int(found[1]) if found[2] else 0,
-        index=int(found[2]) if found[2] else None,
-        user=fields["User"],
-        partition=fields["Partition"],
-        nodes="" if fields["NodeList"] == "None assigned" else fields["NodeList"],
-        node_count=max(1, _count(fields["NNodes"]) or 1),
-        submitted=_count(fields["Submit"]) or 0,
-        started=_count(fields["Start"]),
-        ended=_count(fields["End"]),
-        exit_code=int(codes[1]) if codes else 0,
-        signal=int(codes[2]) if codes else 0,
-    )
-
-
-def _count(text: str) -> int | None:
-    return int(text) if text.isdecimal() and len(text) < 16 else None
+def _read_accounting(run: CommandRunner, *chosen: str) -> list[SlurmJob]:
+    words = ["sacct", "--allocations", "--allusers", "--duplicates", "--noheader", "--parsable2"]
+    words += [f"--delimiter={DELIMITER}", f"--format={','.join(FIELDS)}", *chosen]
+    try:
+        return parse_accounting(run(words, "", {"SLURM_TIME_FORMAT": "%s"}))
+    except SlurmError as error:
+        if "accounting storage is disabled" in error.message or "sacct is not" in error.message:
+            raise SlurmError(SlurmFailure.FAILED, NO_ACCOUNTING, "") from None
+        raise

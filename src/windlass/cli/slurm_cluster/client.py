@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from windlass.backends.slurm.actions import cancel_job, hold_job, release_job
 from windlass.backends.slurm.cluster_nodes import read_nodes
 from windlass.backends.slurm.commands import CommandRunner, run_command
+from windlass.backends.slurm.errors import SlurmError
 from windlass.backends.slurm.job_records import SlurmJob
 from windlass.backends.slurm.job_states import job_state, phase_of
 from windlass.backends.slurm.pending_reasons import explain_wait
-from windlass.backends.slurm.queries import NO_ACCOUNTING, has_accounting, list_jobs
+from windlass.backends.slurm.queries import accounting_fault, has_accounting, list_jobs, recently_ended_jobs
 from windlass.backends.slurm.submission import submit_job
 from windlass.cli.current_user import current_user
 from windlass.cli.slurm_cluster.error_codes import api_errors
-from windlass.cli.slurm_cluster.first_failure import hides_first_failure, with_first_failure
+from windlass.cli.slurm_cluster.first_failure import hides_first_failure, with_first_failure, with_known_failure
 from windlass.cli.slurm_cluster.job_events import SlurmEvents
 from windlass.cli.slurm_cluster.job_finder import find_jobs
 from windlass.cli.slurm_cluster.job_views import array_id, job_details, job_line, listing_order
@@ -31,7 +33,8 @@ from windlass.server.job_filter import parse_filter
 
 Json = dict[str, Any]
 _DEFAULT_LIMIT = 1_000
-_MAX_JOBS = 1_000_000
+_HISTORY_S = 7 * 24 * 3600
+"""Age in seconds up to which the accounting is asked for ended jobs without `since`: it keeps those of years."""
 _MAX_AGE_S = 1.0
 """Age up to which the last answer of squeue is used again: its controller serves all users of a cluster."""
 
@@ -39,15 +42,20 @@ _MAX_WATCHES = 64
 """Number of different jobs that one client keeps to read them again."""
 
 
+def _print_warning(text: str) -> None:
+    print(f"windlass: {text}", file=sys.stderr)
+
+
 class SlurmClient:
-    """The Slurm of this login node. Every call raises ApiError."""
+    """The Slurm of this login node. Every call raises ApiError. `warn` is told what an answer lacks."""
 
     kind = "up"
     """As of a daemon: jobs outlive the process that submits them."""
     succeeded = False
 
-    def __init__(self, run: CommandRunner = run_command) -> None:
-        self._run = run
+    def __init__(self, run: CommandRunner = run_command, *, warn: Callable[[str], None] = _print_warning) -> None:
+        self._run, self._warn = run, warn
+        self._has_warned = False
         self._reported: dict[str, ReportedState] = {}
         self._known: list[SlurmJob] = []
         self._known_at = -math.inf
@@ -98,7 +106,7 @@ class SlurmClient:
         with api_errors():
             version = self._run(["sinfo", "--version"]).strip()
             phases = [phase_of(job) for job in list_jobs(self._run)]
-            note = "" if has_accounting(self._run) else NO_ACCOUNTING
+            note = accounting_fault(self._run)
         holding, waiting = (sum(each in group for each in phases) for group in (HOLDING, {Phase.QUEUED}))
         return {"kind": "slurm", "version": version, "holding": holding, "waiting": waiting, "note": note}
 
@@ -119,11 +127,16 @@ class SlurmClient:
         """Does nothing: no connection is open between calls."""
 
     def history(self, **filters: Any) -> list[Json]:
-        """Returns ended jobs that the controller still knows, latest first."""
+        """Returns ended jobs, latest first: those that the controller still knows, and those of the accounting."""
         since, limit = int(filters.get("since") or 0), int(filters.get("limit") or _DEFAULT_LIMIT)
-        lines = self.jobs(all="1", name=filters.get("name", ""), user=filters.get("user", ""), limit=_MAX_JOBS)
-        ended = [line for line in lines if line["finished_at"] is not None and line["finished_at"] >= since]
-        return sorted(ended, key=lambda line: -line["finished_at"])[:limit]
+        wanted = parse_filter({key: filters.get(key, "") for key in ("name", "user")})
+        with api_errors():
+            known = [job for job in self._list() if phase_of(job) in TERMINAL]
+            numbers = {job.number for job in self._list()}
+            ended = known + [job for job in self._accounted(since) if job.number not in numbers]
+        chosen = [job for job in ended if job.ended is not None and job.ended * 1000 >= since]
+        latest = sorted((job for job in chosen if wanted.has(job_state(job))), key=lambda job: -(job.ended or 0))
+        return [job_line(with_known_failure(job), ()) for job in latest[:limit]]
 
     # --- changes -----------------------------------------------------------------------------------
 
@@ -201,6 +214,21 @@ class SlurmClient:
             self._known = [self._with_first_failure(job, before) for job in list_jobs(self._run)]
             self._known_at = now
         return self._known
+
+    def _accounted(self, since: int) -> list[SlurmJob]:
+        """Returns ended jobs of the accounting; warns once if it does not answer, and returns none."""
+        if not has_accounting(self._run):
+            return []
+        seconds = max(1, _now() // 1000 - since // 1000) if since else _HISTORY_S
+        try:
+            jobs = recently_ended_jobs(self._run, seconds)
+        except SlurmError as error:
+            if not self._has_warned:
+                self._warn(f"{error.message}; only jobs that the controller still knows are listed")
+            self._has_warned = True
+            return []
+        self._has_warned = False
+        return jobs
 
     def _with_first_failure(self, job: SlurmJob, before: dict[tuple[str, int | None], SlurmJob]) -> SlurmJob:
         """Returns the job with the exit code of its first failure; reads the output of each failed job once."""

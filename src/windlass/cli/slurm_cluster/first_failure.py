@@ -24,14 +24,23 @@ _SIGNALS = {signal.strsignal(number): FIRST_SIGNAL_CODE + number for number in s
 
 
 def hides_first_failure(job: SlurmJob) -> bool:
-    """Whether the code of a job may be that of a task that srun has ended after another one failed."""
-    return "FAILED" in job.states and job.exit_code > FIRST_SIGNAL_CODE and bool(job.output)
+    """Whether the code of a job may be that of a task that srun has ended after another one failed.
+
+    sacct prints a code from 128 on without its 128, so that 15 may be 143.
+    """
+    is_of_signal = job.exit_code > FIRST_SIGNAL_CODE or (job.is_accounted and job.exit_code in signal.valid_signals())
+    return "FAILED" in job.states and is_of_signal and bool(job.output)
 
 
 def with_first_failure(job: SlurmJob) -> SlurmJob:
     """The job with the exit code of the task that failed first; unchanged if its output does not say it."""
     found = first_failure(_tail(Path(job.output)))
     return job if found is None else replace(job, exit_code=found[0], failed_task=found[1])
+
+
+def with_known_failure(job: SlurmJob) -> SlurmJob:
+    """The job as `with_first_failure` returns it, if it is one of the accounting whose code may be another task's."""
+    return with_first_failure(job) if job.is_accounted and hides_first_failure(job) else job
 
 
 def first_failure(text: str) -> tuple[int, str] | None:

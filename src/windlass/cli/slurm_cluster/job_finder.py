@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from windlass.backends.slurm.commands import CommandRunner
-from windlass.backends.slurm.errors import SlurmError
+from windlass.backends.slurm.errors import SlurmError, SlurmFailure
 from windlass.backends.slurm.job_records import SlurmJob
 from windlass.backends.slurm.job_states import phase_of
 from windlass.backends.slurm.queries import ended_jobs
 from windlass.cli.current_user import current_user
+from windlass.cli.slurm_cluster.first_failure import with_known_failure
 from windlass.core.model.status import TERMINAL
 from windlass.jobs.syntax.array_indexes import parse_array
 from windlass.server.errors import ApiError, ErrorCode
@@ -35,11 +36,14 @@ def find_jobs(run: CommandRunner, jobs: Sequence[SlurmJob], name: str) -> list[S
     try:
         ended = [job for job in ended_jobs(run, key) if number[1] in (None, job.name)]
     except SlurmError as error:
+        if error.kind is SlurmFailure.UNREACHABLE:
+            message = f"the controller of Slurm does not know job {name[:60]} any more, and {error.message}"
+            raise ApiError(ErrorCode.NO_DAEMON, message, error.fix) from None
         message = f"the controller of Slurm does not know job {name[:60]} (any more): {error.message}"
         raise ApiError(ErrorCode.NO_SUCH_JOB, message, "see its output file, or " + _LIST_JOBS) from None
     if not ended:
         raise ApiError(ErrorCode.NO_SUCH_JOB, f"Slurm has no job {name[:60]!r}", _LIST_JOBS)
-    return ended
+    return [with_known_failure(job) for job in ended]
 
 
 def _by_number(jobs: Sequence[SlurmJob], name: str) -> list[SlurmJob]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from windlass.backends.local.logs import LogLine
+from windlass.backends.slurm.job_records import SlurmJob
 from windlass.backends.slurm.submission import losses_of
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_follower import JobFollower
@@ -105,7 +106,8 @@ def show_output(name: str, selection: LineSelection, screen: Screen) -> int:
     """Prints the selected output of a job, and new output until its end if it is followed. Raises ApiError."""
     client = SlurmClient()
     jobs = client.find(name)
-    check_ranks(name, selection.ranks or (), max(job.tasks for job in jobs))
+    if not any(job.is_accounted for job in jobs):
+        check_ranks(name, selection.ranks or (), max(job.tasks for job in jobs))
     files = [OutputFile(job.id, job.output, selection.ranks, since=job.submitted) for job in jobs if job.output]
     several = len(files) > 1
 
@@ -127,7 +129,7 @@ def show_output(name: str, selection: LineSelection, screen: Screen) -> int:
     if selection.follow:
         _follow(client.follow(name), files, print_lines, screen.say)
     elif not printed and selection.tail != 0:
-        screen.say(_silence(name, [job.output for job in jobs], files))
+        screen.say(_silence(name, jobs, files))
     screen.close()
     return ExitCode.OK
 
@@ -158,11 +160,11 @@ def _follow(
         print_lines(file.finish())
 
 
-def _silence(name: str, paths: Sequence[str], files: Sequence[OutputFile]) -> str:
+def _silence(name: str, jobs: Sequence[SlurmJob], files: Sequence[OutputFile]) -> str:
     """Returns why no line was printed."""
     unread = next((file.unread for file in files if file.unread), "")
     if unread:
         return f"cannot read the output of {name}: {unread}"
-    if not any(paths):
-        return f"the accounting of Slurm does not record where {name} printed; look in its folder for slurm-*.out"
-    return f"{name} has no output in {paths[0]}"
+    if jobs[0].is_accounted:
+        return f"the accounting of Slurm does not record where {name} printed, and {jobs[0].output} has no output of it"
+    return f"{name} has no output in {jobs[0].output}"
