@@ -343,6 +343,12 @@ def _two_leads(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
     return ()
 
 
+@variation(lambda kind: kind.name in ("PyTorchJob", "PaddleJob"))
+def _no_workers(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"][kind.specs]["Worker"]["replicas"] = 0
+    return ()
+
+
 def cases(kinds: tuple[Kind, ...] = KINDS) -> Iterator[Case]:
     for kind in kinds:
         for name, (change, applies) in VARIATIONS.items():

@@ -346,9 +346,23 @@ INTENDED: tuple[Intended, ...] = (
         "status of a refused request",
         "Rules of the definitions refuse a manifest (422); training-operator has webhooks for that (403).",
         r"0/refused",
-        case=f"{REPLICATED}-wrong-container|(?!tfjob){REPLICATED}-wrong-role|(pytorchjob|xgboostjob)-v1-two-leads",
+        case=f"{REPLICATED}-wrong-container|(?!tfjob){REPLICATED}-wrong-role|(pytorchjob|xgboostjob)-v1-two-leads"
+        "|pytorchjob-v1-no-workers",
         theirs="403 Forbidden",
         ours="422 Invalid",
+    ),
+    Intended(
+        "a PaddleJob whose Worker has `replicas: 0`",
+        "It is refused, as a PyTorchJob is; training-operator creates a worker and deletes it, again and again.",
+        r"0/(refused|job|pods|services|events)",
+        case="paddlejob-v1-no-workers",
+        verdict="better",
+    ),
+    Intended(
+        "event `<Kind>ContainersRestarted`",
+        "It counts the containers that kubelets have restarted in place; training-operator has no event about them.",
+        r"\d+/events/Warning \w+ContainersRestarted",
+        verdict="better",
     ),
     Intended(
         "a replica type that TFJob does not have",
