@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from backend_host import Behaviour
+from cli.cluster_terminal import Terminal
 from operator_place import OperatorPlace
 
 import strays
@@ -190,5 +192,33 @@ def test_malformed_schedules_are_refused_or_get_a_condition(tell):
         await place.delete("another")
         carried_out.cancel()
         await place.api.delete(f"{SCHEDULES}/malformed")
+
+    tell(story)
+
+
+def test_verbs_read_and_change_a_schedule(tell, apiserver, tmp_path):
+    async def story(place: OperatorPlace) -> None:
+        windlass, where = Terminal(apiserver.kubeconfig, tmp_path), f"{SCHEDULES}/weekly"
+        await place.api.post(SCHEDULES, schedule("weekly", schedule="0 3 * * 1", concurrencyPolicy="Queue"))
+        [row] = json.loads(await windlass.done("queue", "--schedules", "-o", "json"))
+        assert (row["name"], row["cron"], row["policy"], row["missed"]) == ("weekly", "0 3 * * 1", "queue", 0)
+        shown = (await windlass.done("status", "weekly")).splitlines()
+        assert [line for line in shown if "next run" not in line] == [
+            "weekly: Scheduled, 0 3 * * 1 (UTC)",
+            "  while a run is active: queue",
+            "  kept: 3 succeeded and 1 failed runs",
+            "  active: no run",
+            "  missed 0, skipped 0",
+        ]
+        assert await windlass.done("suspend", "weekly") == "schedule weekly is suspended"
+        assert (await place.api.get(where))["spec"]["suspend"] is True
+        assert await windlass.done("resume", "weekly") == "schedule weekly is resumed"
+        run = await windlass.done("submit", "--from", "weekly")
+        made = await place.api.get(f"{RUNS}/{run}")
+        assert made["metadata"]["ownerReferences"][0]["name"] == "weekly"
+        assert await windlass.done("cancel", "weekly") == "schedule weekly is deleted"
+        deleted = await place.api.get(where)  # the API server alone collects no garbage
+        assert deleted["metadata"]["finalizers"] == ["orphan"], "the run goes on"
+        await place.api.patch(where, {"metadata": {"finalizers": None}})
 
     tell(story)

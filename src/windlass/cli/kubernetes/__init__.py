@@ -10,5 +10,6 @@ and commands inside them. Does not belong here: HTTP requests (`backends.kuberne
 - `submission`, `training_jobs`, `code_folder`, `object_creation`, `submit_warnings`: from a command line to objects
 - `run`, `allocation`: the verbs run, submit and alloc; `job_events`, `pod_logs`, `job_logs`: following jobs
 - `cron_jobs`: schedules as CronJobs
+- `cron_training_jobs`: schedules as CronTrainingJobs
 - `job_actions`, `reservations`: cancel, suspend, resume, reserve; `pod_ranks`, `pod_exec`: pods as ranks
 """

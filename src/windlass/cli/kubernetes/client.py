@@ -14,6 +14,11 @@ from windlass.cli.config_file import configured
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.api_user import api_user
 from windlass.cli.kubernetes.cron_jobs import change_schedule, list_schedules, start_run
+from windlass.cli.kubernetes.cron_training_jobs import (
+    change_training_schedule,
+    list_training_schedules,
+    start_training_run,
+)
 from windlass.cli.kubernetes.job_actions import JobAction, apply_action
 from windlass.cli.kubernetes.job_events import JobEvents
 from windlass.cli.kubernetes.job_finder import JobFinder
@@ -74,7 +79,7 @@ class ClusterClient(JobQueries, OperatorQueries):
                 done += self.act(verb, name, **how)["jobs"]
             except ApiError as error:
                 if self._find_schedule(name, error):
-                    schedules.append(change_schedule(self.session, self.namespace, verb, name))
+                    schedules.append(self._change_schedule(verb, name))
                 else:
                     errors.append(error.as_json()["error"])
         return {"jobs": done, "schedules": schedules, "errors": errors}
@@ -107,12 +112,19 @@ class ClusterClient(JobQueries, OperatorQueries):
             return None
 
     def schedules(self) -> list[Json]:
-        """Returns the schedules of the namespace, by name."""
-        return list_schedules(self.session, self.namespace)
+        """Returns the schedules of the namespace, by name: CronTrainingJobs and our CronJobs."""
+        rows = [*list_training_schedules(self.session, self.namespace), *list_schedules(self.session, self.namespace)]
+        return sorted(rows, key=lambda row: str(row["name"]))
+
+    def _change_schedule(self, verb: str, name: str) -> Json:
+        """Changes a CronTrainingJob, or the CronJob of that name if there is none."""
+        row = change_training_schedule(self.session, self.namespace, verb, name)
+        return row or change_schedule(self.session, self.namespace, verb, name)
 
     def run_schedule(self, name: str) -> list[str]:
-        """Starts a run of a schedule at once. Returns the name of its Job."""
-        return [start_run(self.session, self.namespace, name)]
+        """Starts a run of a schedule at once. Returns the name of its TrainingJob or Job."""
+        run = start_training_run(self.session, self.namespace, name)
+        return [run or start_run(self.session, self.namespace, name)]
 
     def reserve(self, **request: Any) -> Json:
         """Reserves nodes by creating a Reservation, which needs the permission to create one."""

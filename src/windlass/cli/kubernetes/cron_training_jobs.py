@@ -1,0 +1,120 @@
+"""Schedules of a cluster that are CronTrainingJobs, read and changed with the user's own permissions."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
+from windlass.backends.kubernetes.client.connection import Connection, find_object, list_if_served
+from windlass.backends.kubernetes.gangs.name_suffix import name_suffix
+from windlass.backends.kubernetes.schedules.schedule_turn import RUNS, SCHEDULES
+from windlass.cli.kubernetes.api_session import ApiSession
+from windlass.jobs.kubernetes.manifest_reader import ManifestError
+from windlass.jobs.kubernetes.schedules.cron_training_job import read, run_object
+from windlass.jobs.kubernetes.schedules.schedule_state import StoredSchedule, new_state, read_state
+from windlass.jobs.kubernetes.status.status_times import milliseconds
+from windlass.jobs.schedules.due_runs import next_due
+from windlass.jobs.schedules.schedule import Schedule
+from windlass.server.errors import ApiError, ErrorCode
+
+Json = dict[str, Any]
+
+
+def list_training_schedules(session: ApiSession, namespace: str) -> list[Json]:
+    """The CronTrainingJobs of a namespace as rows; none in a cluster without the kind. Raises ApiError."""
+    found = session.run(_list(session.connection, namespace))
+    return [_row(each) for each in found if not each["metadata"].get("deletionTimestamp")]
+
+
+async def _list(connection: Connection, namespace: str) -> list[Json]:
+    try:
+        return await list_if_served(connection, SCHEDULES, namespace)
+    except Refusal as error:
+        if not error.is_forbidden:
+            raise
+        return []  # a user who may not see them has schedules of the other kind
+
+
+def change_training_schedule(session: ApiSession, namespace: str, verb: str, name: str) -> Json | None:
+    """Suspends, resumes or (cancel) deletes a CronTrainingJob, whose runs go on. Returns its row, None without one."""
+    return session.run(_change(session.connection, namespace, verb, name))
+
+
+async def _change(connection: Connection, namespace: str, verb: str, name: str) -> Json | None:
+    try:
+        if verb != "cancel":
+            body = {"spec": {"suspend": verb == "suspend"}}
+            return _row(await connection.patch(SCHEDULES, namespace, name, body))
+        found = await connection.get(SCHEDULES, namespace, name)
+        uid = found["metadata"]["uid"]
+        await connection.delete(SCHEDULES, namespace, name, propagation="Orphan", uid=uid)
+    except Refusal as error:
+        if error.is_missing or error.is_forbidden:
+            return None
+        raise
+    return _row(found)
+
+
+def start_training_run(session: ApiSession, namespace: str, name: str) -> str | None:
+    """Creates a run of a CronTrainingJob at once. Returns its name; None without such a schedule. Raises ApiError."""
+    return session.run(_start(session.connection, namespace, name))
+
+
+async def _start(connection: Connection, namespace: str, name: str) -> str | None:
+    try:
+        manifest = await find_object(connection, SCHEDULES, namespace, name)
+    except Refusal as error:
+        if not error.is_forbidden:
+            raise
+        return None
+    if manifest is None:
+        return None
+    try:
+        cron = read(manifest)
+    except ManifestError as error:
+        raise ApiError(ErrorCode.BAD_REQUEST, f"schedule {name}: {error}", "correct the CronTrainingJob") from None
+    made = await connection.create(RUNS, run_object(cron, f"{name}-{name_suffix()}"))
+    return str(made["metadata"]["name"])
+
+
+def _row(manifest: Json) -> Json:
+    """A CronTrainingJob as a row of a listing, with the fields of a daemon's schedule."""
+    about, status = manifest["metadata"], manifest.get("status") or {}
+    created = milliseconds(about.get("creationTimestamp")) or 0
+    try:
+        cron = read(manifest)
+    except ManifestError as error:
+        note = {"at": created, "kind": "Refused", "message": str(error)}
+        schedule, suspended, notes = Schedule(str(manifest["spec"].get("schedule"))), True, [note]
+        stored = new_state(schedule, created)
+    else:
+        schedule, suspended = cron.schedule, cron.suspended
+        stored = _state(manifest, schedule, created)
+        notes = [{"at": each.at, "kind": str(each.kind), "message": each.message} for each in stored.status.notes]
+    return {
+        "name": str(about["name"]),
+        "cron": schedule.cron,
+        "time_zone": schedule.time_zone,
+        "policy": str(schedule.policy),
+        "starting_deadline": schedule.starting_deadline,
+        "kept_succeeded": schedule.kept_succeeded,
+        "kept_failed": schedule.kept_failed,
+        "suspended": suspended,
+        "next": None if suspended else next_due(schedule, stored.status),
+        "waiting": stored.status.waiting,
+        "last_run": stored.status.last_run,
+        "active": [str(each["name"]) for each in status.get("active") or ()],
+        "missed": stored.status.missed,
+        "skipped": stored.status.skipped,
+        "notes": notes,
+        "created_at": created,
+    }
+
+
+def _state(manifest: Json, schedule: Schedule, created: int) -> StoredSchedule:
+    """The state of a schedule; a new one before the operator has seen it."""
+    try:
+        return read_state(manifest) or new_state(schedule, created)
+    except ValueError:
+        return new_state(schedule, int(time.time() * 1000))
