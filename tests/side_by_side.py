@@ -24,12 +24,22 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 ROOT = Path(__file__).resolve().parents[1]
-SLOW_FIRST = ("tests/kubernetes", "tests/contract", "tests/train", "tests/examples", "tests/browser", "tests/processes")
+SLOW_FIRST = (
+    "tests/kubernetes",
+    "tests/labs",
+    "tests/contract",
+    "tests/train",
+    "tests/examples",
+    "tests/browser",
+    "tests/processes",
+)
 """Folders with expensive fixtures, in the order in which they run. All others come after them."""
-SPREAD = ("tests/processes", "tests/contract")
+SPREAD = ("tests/labs", "tests/processes", "tests/contract")
 """Folders of SLOW_FIRST in which each test starts its own processes: these need no group."""
 REAL_NODES = "real_nodes"
 """The group of tests on real nodes, and the word by which their files are known: a fixture or a mark."""
+ON_NODES = ("tests/kubernetes/", "tests/labs/")
+"""Folders with tests on real nodes."""
 WAITING = ("tests/kubernetes", "tests/contract")
 """Folders whose tests wait for an API server and for pods."""
 WITH_OWN_PLANE = ("tests/kubernetes/external",)
@@ -99,7 +109,7 @@ def _is_on_real_nodes(file: str) -> bool:
     """Whether a file, or the conftest of its folder, names the fixture."""
     path = ROOT / file
     files = [each for each in (path, path.with_name("conftest.py")) if each.exists()]
-    return file.startswith("tests/kubernetes/") and any(REAL_NODES in each.read_text() for each in files)
+    return file.startswith(ON_NODES) and any(REAL_NODES in each.read_text() for each in files)
 
 
 def _folder(file: str, folders: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ import os
 import pytest
 from pipeline_programs import pipeline_environment, python_path
 
+from windlass.controlplane import kueue as kueue_programs
 from windlass.controlplane.build import BuildError
 from windlass.controlplane.cluster_folder import ClusterError
 from windlass.labs.errors import LabError
@@ -55,6 +56,8 @@ def machine_of(tmp_path, monkeypatch, request, clusters):
             monkeypatch.setenv("PYTHONPATH", python_path(tmp_path / "metadata"))
         try:
             check_needs(lab)
+            if "kueue" in lab.facts.needs and (lacking := kueue_programs.lacking()):
+                pytest.skip(lacking)
             folders = clusters.serve(lab) if lab.needs_cluster else LabFolders(tmp_path / "labs")
         except (LabError, ClusterError, BuildError) as lacking:
             pytest.skip(str(lacking))
