@@ -17,6 +17,7 @@ help:
 	@echo 'make demo-kubernetes   the same on a cluster: two real nodes, a PyTorchJob, a killed pod, an MPIJob (Linux, root)'
 	@echo 'make demo-workshop     three labs of the workshop, each played from its start to its acceptance'
 	@echo 'make test    install what the tests need, run every test'
+	@echo 'make test-labs  play every script of every lab of the workshop, with all mistakes; an hour'
 	@echo 'make soak    10,000 fault schedules in simulated time, and the properties with 25 times the examples'
 	@echo 'make soak-simulator   100,000 fault schedules in simulated time, results appended to a file; hours'
 	@echo 'make soak-daemon      300 fault schedules of a daemon on this machine, results appended to a file'
@@ -48,6 +49,12 @@ test: .venv/.installed-dev
 	@sh tools/install_slurm.sh
 	@sh tools/install_nodes.sh
 	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),-n $(WORKERS) --dist loadscope --no-loadscope-reorder --durations 20)
+
+# Kueue's lab is skipped unless its programs were built: tools/control_plane.py build kueue jobset.
+test-labs: .venv/.installed-dev
+	@sh tools/install_slurm.sh
+	@sh tools/install_nodes.sh
+	WINDLASS_PLAYS=all $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder --durations 20 tests/labs
 
 soak: .venv/.installed-dev
 	@$(BIN)/python tools/soak.py $(SOAK)

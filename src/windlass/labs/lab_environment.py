@@ -11,6 +11,8 @@ from windlass.labs.lab_folders import ROOT_VARIABLE, LabFolders
 
 LAB_VARIABLE = "WINDLASS_LAB"
 """Id of the lab whose `env` a shell has read."""
+LAB_FILES_VARIABLE = "WINDLASS_LAB_FILES"
+"""The lab's folder in the catalog, whose files a solution copies."""
 UNSET = ("WINDLASS_ON",)
 """Variables of the learner that would send jobs elsewhere."""
 
@@ -20,6 +22,7 @@ def lab_variables(lab: LabDescription, folders: LabFolders) -> dict[str, str]:
     lab_id = lab.facts.id
     variables = {
         LAB_VARIABLE: lab_id,
+        LAB_FILES_VARIABLE: str(lab.folder),
         ROOT_VARIABLE: str(folders.root),
         "WINDLASS_STATE": str(folders.state(lab_id)),
         "WINDLASS_CONFIG": str(folders.own(lab_id) / "config.yaml"),  # defaults of the learner would select a target

@@ -11,8 +11,6 @@ from windlass.labs.lab_description import LabDescription
 from windlass.labs.lab_environment import UNSET, lab_variables, program_folders
 from windlass.labs.lab_folders import LabFolders
 
-LAB_FILES_VARIABLE = "WINDLASS_LAB_FILES"
-"""In scripts of the catalog: the lab's folder in the catalog, whose files a solution copies."""
 TIMEOUT_S = 240.0
 _SHOWN_LINES = 15
 
@@ -21,12 +19,11 @@ def run_script(script: Path, lab: LabDescription, folders: LabFolders, *, timeou
     """Runs `sh -eu SCRIPT` unattended and returns its output. Raises LabError with the end of the output."""
     paths = [*program_folders(lab, folders), os.environ.get("PATH", os.defpath)]
     inherited = {name: value for name, value in os.environ.items() if name not in UNSET}
-    files = {LAB_FILES_VARIABLE: str(lab.folder), "PATH": ":".join(paths)}
     try:
         ran = subprocess.run(
             ["sh", "-eu", str(script)],
             cwd=folders.learner(lab.facts.id),
-            env={**inherited, **lab_variables(lab, folders), **files},
+            env={**inherited, **lab_variables(lab, folders), "PATH": ":".join(paths)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -160,3 +160,9 @@ def test_the_first_start_creates_the_namespace_before_the_setup(tmp_path, folder
     monkeypatch.setattr(lab_start, "create_namespace", lambda _folders, lab_id: created.append(lab_id) or True)
     assert not start_lab(lab, folders, print).was_started
     assert created == [lab.facts.id]
+
+
+def test_the_commands_of_a_solution_can_be_typed_after_env(lab, folders):
+    folder = start_lab(lab, folders, print).folder
+    subprocess.run(["sh", "-euc", f". ./env; {FILES['solution/solve.sh']}"], cwd=folder, check=True)
+    assert check_lab(lab, folders).accepted
