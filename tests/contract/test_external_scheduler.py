@@ -20,6 +20,7 @@ from windlass.cli.slurm_cluster.client import SlurmClient
 from windlass.core.model.job import Job, RestartPolicy, Role
 from windlass.core.model.status import CANCELLED, JobState, Phase
 from windlass.jobs.description.submission import Submission
+from windlass.labs import lab_slurm
 from windlass.server.errors import ApiError, ErrorCode
 
 pytestmark = pytest.mark.timeout(300)
@@ -101,7 +102,7 @@ def test_a_stop_ends_every_member(cluster, job):
     client.act("cancel", job_id)
     ended = wait_for(cluster, job_id, Phase.FAILED)
     assert ended.status.reason == CANCELLED
-    cluster.wait_for(cluster.is_ready)
+    lab_slurm.wait_until_ready(cluster.folder)
 
 
 def test_a_stopped_job_with_restarts_left_does_not_come_back(cluster, job):
@@ -119,7 +120,7 @@ def test_a_member_that_does_not_end_within_the_grace_is_killed(cluster, job):
     wait_until_ready(cluster, client, job_id)
     client.act("cancel", job_id)
     wait_for(cluster, job_id, Phase.FAILED)
-    cluster.wait_for(cluster.is_ready)
+    lab_slurm.wait_until_ready(cluster.folder)
 
 
 def test_a_stop_without_grace_is_refused(cluster, job):
