@@ -15,6 +15,8 @@ from windlass.labs.lab_start import start_lab
 from windlass.labs.progress import Report
 
 _REFUSED = "# refused: "
+_TIMEOUT_S = 540.0
+"""Limit of a script that plays a lab, whose jobs start torch several times: a loaded machine needs four minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ def play_script(lab: LabDescription, script: Path, folders: LabFolders, report: 
     """Starts a lab afresh, runs the script and checks the lab. Raises LabError if the script fails."""
     began = time.monotonic()
     start_lab(lab, folders, report, fresh=True)
-    output = run_script(script, lab, folders)
+    output = run_script(script, lab, folders, timeout=_TIMEOUT_S)
     return PlayedScript(output, check_lab(lab, folders), time.monotonic() - began)
 
 
