@@ -95,6 +95,7 @@ REFUSALS = {"checkpoints.md": (0, 1), "manifests.md": (0, 2)}
 NOT_ON_A_LAPTOP = {
     "notebooks.md": "starts JupyterLab, as tests/browser/test_notebook.py does",
     "schedules.md": "waits for times of the day; tests/processes/test_schedules.py runs its verbs",
+    "workshop.md": "starts labs and their cluster; tests/labs plays every lab",
     "other-schedulers.md": "needs a cluster with the scheduler of another project",
 }
 """Guides whose commands do not run here, with the reason."""

@@ -49,7 +49,7 @@ export function create({ get, about }) {
   const explained = h("div", { class: "explained" });
   const why = partOf("why", "Why it waits", explained);
   const axis = new TimeAxis();
-  const schedules = new Schedules(get);
+  const schedules = about.user ? null : new Schedules(get); // on a cluster they are objects: kubectl get crontrainingjobs
   const axisSection = partOf("time", "Runs, expected starts and reservations", axis.element);
   const askWhy = paced((id) => get(`/api/why/${encodeId(id)}`));
   let supposed = null;
@@ -59,7 +59,7 @@ export function create({ get, about }) {
   const expected = (row) => (expectedAt.has(row.id) ? starts({ eta: expectedAt.get(row.id), certainty: "expected" }, now) : "");
   const page = {
     keys: { w: { text: "Why the chosen job waits", act: () => explain(document.activeElement.closest("tr")?.querySelector("a")?.textContent) } },
-    elements: [h("div", { class: "head" }, h("div", {}, h("h1", {}, "Queue"), total), h("div", { class: "tools" }, search, phase, table.button("queue", async () => (await rowsOf(MOST_SAVED)).jobs))), section, why, axisSection, schedules.section],
+    elements: [h("div", { class: "head" }, h("div", {}, h("h1", {}, "Queue"), total), h("div", { class: "tools" }, search, phase, table.button("queue", async () => (await rowsOf(MOST_SAVED)).jobs))), section, why, axisSection, ...(schedules ? [schedules.section] : [])],
     async update() {
       const found = await rowsOf(limit);
       now = found.now;
@@ -72,7 +72,7 @@ export function create({ get, about }) {
       const drawn = showAxis();
       if (axisDrawn) drawn.catch(() => {}); // with many jobs it takes a second, for which no change of a row waits
       const first = location.hash === "#time" ? drawn : soon(drawn);
-      await Promise.all([soon(showWhy()), axisDrawn ? null : first, soon(schedules.update())]);
+      await Promise.all([soon(showWhy()), axisDrawn ? null : first, schedules && soon(schedules.update())]);
     },
   };
 
