@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from windlass.labs.evidence.findings import Finding
-from windlass.labs.evidence.job_records import LabJob
 from windlass.labs.evidence.lab import Lab
+from windlass.labs.evidence.losses import are_equal
 
 SAMPLES = 256
 TOLERANCE = 1e-9
@@ -59,7 +57,8 @@ def check(lab: Lab) -> Iterator[Finding]:
     yield Finding(job is not None, "a job of two ranks or more has succeeded", f"run: {WINDLASS}")
     if job is None:
         return
-    run = _run_of(lab, job)
+    report = lab.report(job.id, Run)
+    run = report if report and _is_whole(report) else None
     yield Finding(
         run is not None, f"{job.id} wrote its report", f"runs/{job.id}.json is not its report; run: {WINDLASS}"
     )
@@ -87,9 +86,8 @@ def _compare(one: Run, run: Run, name: str) -> Iterator[Finding]:
         f"{name}: all ranks have equal parameters at the end",
         "the ranks have trained different models: wrap the model in DistributedDataParallel",
     )
-    equal = len(one.losses) == len(run.losses) and all(map(_is_equal, one.losses, run.losses))
     yield Finding(
-        equal,
+        are_equal(one.losses, run.losses, TOLERANCE),
         f"{name}: the losses equal those of one process",
         f"the losses differ: {_shown(one.losses)} in one process, {_shown(run.losses)} in {name}. If {ONE_PROCESS} ran "
         "before your last change, run it again: the reference has to come from the same code",
@@ -122,25 +120,10 @@ def _newest(lab: Lab, *, launcher: str, several: bool) -> Run | None:
     return max(found, key=lambda run: run.world, default=None)
 
 
-def _run_of(lab: Lab, job: LabJob) -> Run | None:
-    """Returns the report of a job, if the job's own log has the digest of the file."""
-    name = f"runs/{job.id}.json"
-    text = lab.file(name)
-    digest = hashlib.sha256((text or "").encode()).hexdigest()[:16]
-    if text is None or f"wrote {name} {digest}" not in lab.logs(job.id, rank=0):
-        return None
-    run = lab.record(name, Run)
-    return run if run and _is_whole(run) else None
-
-
 def _is_whole(run: Run) -> bool:
     """Whether a file has a report of every rank, and of equally many epochs of each."""
     epochs = {len(part) for rank in run.ranks for part in (rank.samples, rank.losses, rank.steps)}
     return run.world == len(run.ranks) > 0 and len(epochs) == 1 and epochs != {0}
-
-
-def _is_equal(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=TOLERANCE)
 
 
 def _shown(losses: Sequence[float]) -> str:

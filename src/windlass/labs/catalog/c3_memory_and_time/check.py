@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from windlass.labs.evidence.findings import Finding
 from windlass.labs.evidence.job_records import LabJob
 from windlass.labs.evidence.lab import Lab
+from windlass.labs.evidence.losses import are_equal
 
 GLOBAL_BATCH = 16
 TOLERANCE = 1e-5
@@ -106,7 +106,7 @@ def _within_budget(reports: Sequence[tuple[LabJob, Run]], reference: Run) -> Fin
     """Whether a run needs at most half of the memory and has the losses of the reference."""
     budget = BUDGET * reference.peak_mib
     small = [(job, run) for job, run in reports if run.peak_mib <= budget]
-    equal = [(job, run) for job, run in small if _is_equal(run.losses, reference.losses)]
+    equal = [(job, run) for job, run in small if are_equal(run.losses, reference.losses, TOLERANCE)]
     what = f"a run stays below {budget:.0f} MiB, with the losses of the plain run"
     if equal:
         job, run = min(equal, key=lambda each: each[1].step_ms)
@@ -119,12 +119,6 @@ def _within_budget(reports: Sequence[tuple[LabJob, Run]], reference: Run) -> Fin
         what=what,
         fix=f"{job.id} stays below it, but its losses differ: {_shown(run.losses)} instead of "
         f"{_shown(reference.losses)}. Stay in fp32 with the same batch; if train.py changed, run {RUN} again",
-    )
-
-
-def _is_equal(losses: Sequence[float], others: Sequence[float]) -> bool:
-    return len(losses) == len(others) and all(
-        math.isclose(loss, other, rel_tol=TOLERANCE) for loss, other in zip(losses, others, strict=True)
     )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from windlass.labs.evidence.findings import Finding
 from windlass.labs.evidence.lab import Lab
+from windlass.labs.evidence.losses import are_equal
 
 BYTES = 4
 """Of a parameter in fp32."""
@@ -97,7 +97,7 @@ def _is_fully_sharded(runs: Sequence[Run], sharded: Sequence[Run], ddp: Run) -> 
         "call fully_shard for each block before the model",
     )
     same = [run for run in grouped if run.start == ddp.start]
-    equal = any(_is_equal(run.losses, ddp.losses) for run in same)
+    equal = any(are_equal(run.losses, ddp.losses, TOLERANCE) for run in same)
     fix = f"no FSDP run begins and goes on as the DDP run: their losses differ; run {RUN} {DDP} and {RUN} {FSDP} again"
     yield Finding(equal, "FSDP has the losses of DDP", fix)
 
@@ -157,10 +157,4 @@ def _resumed(runs: Sequence[Run]) -> Finding:
         any(len(run.ranks) != ends[run.start] for run in resumed),
         "a run goes on from the checkpoint of another number of ranks, with equal parameters",
         fix,
-    )
-
-
-def _is_equal(losses: Sequence[float], others: Sequence[float]) -> bool:
-    return len(losses) == len(others) and all(
-        math.isclose(loss, other, rel_tol=TOLERANCE) for loss, other in zip(losses, others, strict=True)
     )
