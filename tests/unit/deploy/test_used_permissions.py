@@ -34,6 +34,11 @@ def test_a_permission_that_no_call_used_is_named():
     assert unused_rights(rest) == ["patch persistentvolumeclaims"]
 
 
+def test_a_permission_for_which_a_policy_asks_is_never_called():
+    assert call("run", "windlass.dev", "crontrainingjobs") in ALL
+    assert unused_rights(ALL - {call("run", "windlass.dev", "crontrainingjobs")}) == []
+
+
 def test_a_kind_of_a_permission_that_no_call_used_is_named():
     rest = {each for each in ALL if each.resource != "paddlejobs"}
     assert unused_rights(rest) == ["get, list, watch, delete paddlejobs of kubeflow.org"]
