@@ -1,4 +1,4 @@
-"""A reset of a lab ends its daemon, its jobs and what was started in its shell, and nothing else."""
+"""A reset of a lab ends its daemon, its jobs and scripts of its folder, and nothing else."""
 
 import os
 import subprocess
@@ -45,19 +45,20 @@ def test_jobs_are_evidence_and_end_with_the_lab(started):
     assert view.metrics(first.id) == {}
     windlass("up", "-d")
     windlass("submit", "--name", "endless", "--", "sleep", "600")
-    left = subprocess.Popen(["sleep", "601"], env=environment)
-    other = subprocess.Popen(["sleep", "602"])
-    until = time.monotonic() + 30
+    (folder / "serve.sh").write_text("sleep 601; true\n")
+    script = subprocess.Popen(["sh", "serve.sh"], env=environment, cwd=folder)
+    follower = subprocess.Popen(["tail", "-f", "serve.sh"], env=environment, cwd=folder, stdout=subprocess.DEVNULL)
+    until = time.monotonic() + 60
     while len(view.jobs()) < 2 or view.jobs()[1].phase != "Running":
         assert time.monotonic() < until
         time.sleep(0.1)
     assert ("sleep", "600") in [process.command for process in view.processes()]
     ended = reset_lab(lab, folders, print)
-    assert ended >= 4  # the daemon, its supervisor, the rank, and the program of the shell
-    assert left.wait(10) < 0
-    assert other.poll() is None
-    other.kill()
-    other.wait()
+    assert ended >= 5  # the daemon, its supervisor, the rank, the script, and its child
+    assert script.wait(10) < 0
+    assert follower.poll() is None
+    follower.kill()
+    follower.wait()
     assert list(view.processes()) == []
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(folders.root) in _text(path)]
 

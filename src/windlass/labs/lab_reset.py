@@ -24,7 +24,7 @@ def reset_lab(lab: LabDescription, folders: LabFolders, report: Report) -> int:
     cleanup = lab.folder / "cleanup.sh"
     if cleanup.is_file() and folders.learner(lab_id).is_dir():
         _attempt(lambda: run_script(cleanup, lab, folders), report)
-    ended = end_processes(folders.state(lab_id))
+    ended = end_processes(folders, lab_id)
     if folders.kubeconfig(lab_id).exists():
         _attempt(lambda: delete_namespace(folders, lab_id), report)
     remove_folder(folders.learner(lab_id))

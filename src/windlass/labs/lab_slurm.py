@@ -2,8 +2,8 @@
 
 `python -m windlass.labs.lab_slurm FOLDER` starts it in the background. The nodes n1 and n2 are this machine
 (`slurmd -N`), their names resolve nowhere, and each has two GPUs, in fact /dev/null and /dev/zero. Ended jobs are lines
-of `jobs.txt` in the folder, which `sacct --completion` reads. The daemons run as the present user, and with the
-variables of the lab, so that a reset ends them.
+of `jobs.txt` in the folder, which `sacct --completion` reads. The daemons run as the present user. A reset of the lab
+ends them, because they have its variables and name one of its files.
 A requeued job starts after five seconds: Slurm waits for as long as a credential is valid, by default two minutes.
 """
 
@@ -96,9 +96,10 @@ def start_daemons(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Starts the daemons in their order, and yields each of them. Raises LabError if munged does not start."""
     yield _start(folder, "munged", *_munge_words(folder))
     _wait((folder / "munge.socket").exists, folder)
-    yield _start(folder, "slurmctld", "-D")
+    conf = str(folder / "slurm.conf")
+    yield _start(folder, "slurmctld", "-D", "-f", conf)
     for node in NODES:
-        yield _start(folder, "slurmd", "-D", "-N", node, name=f"slurmd-{node}")
+        yield _start(folder, "slurmd", "-D", "-f", conf, "-N", node, name=f"slurmd-{node}")
 
 
 def wait_until_ready(folder: Path) -> None:

@@ -117,8 +117,8 @@ class Lab:
             raise EvidenceError(what, f"{fix}; then windlass lab start {self.id}") from None
 
     def processes(self) -> Sequence[LabProcess]:
-        """Returns the living processes that were started in this lab, without the shells of a terminal."""
-        return list(lab_processes(self.folders.state(self.id)))
+        """Returns the living processes of this lab: its jobs, its services, and programs that run its files."""
+        return list(lab_processes(self.folders, self.id))
 
 
 def _absolute(path: str, namespace: str) -> str:
