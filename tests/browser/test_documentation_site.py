@@ -19,7 +19,8 @@ pytestmark = pytest.mark.skipif(find_spec("sphinx") is None, reason="Sphinx is n
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A working tree with the page of a topic that its release v0.2 lacks, and a pre-release."""
     root = tmp_path_factory.mktemp("documented")
-    shutil.copytree(ROOT / "docs/_templates", root / "docs/_templates")
+    for folder in ("_static", "_templates"):
+        shutil.copytree(ROOT / "docs" / folder, root / "docs" / folder)
     shutil.copy(ROOT / "docs/conf.py", root / "docs")
     package = root / "src/windlass"
     (package / "server/dashboard/assets").mkdir(parents=True)

@@ -164,6 +164,10 @@ class Service:
 
         return await asyncio.to_thread(stored_stamp, self._telemetry_file(), scope)
 
+    def has_telemetry(self) -> bool:
+        """False before the first frame of this state's telemetry."""
+        return self._telemetry is not None and self._telemetry.exists()
+
     def _telemetry_file(self) -> Path:
         if self._telemetry is None:
             raise ApiError(ErrorCode.WRONG_STATE, "this controller records no telemetry")

@@ -202,8 +202,19 @@ def _trouble(path: Path, error: Exception) -> StoreError:
 
 
 def _open(path: Path) -> sqlite3.Connection:
+    """Opens the file. A new one gets its name with all tables in it: readers never see half of it."""
+    if path.exists():
+        return _connect(path)
+    unfinished = path.with_suffix(".new")
     with contextlib.suppress(OSError):  # sqlite3 reports what is wrong
-        path.touch(mode=0o600)
+        unfinished.touch(mode=0o600)
+    _connect(unfinished).close()
+    with contextlib.suppress(OSError):
+        unfinished.replace(path)
+    return _connect(path)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, timeout=5, check_same_thread=False)
     try:
         for setting in ("journal_mode = WAL", "synchronous = NORMAL", "journal_size_limit = 4194304"):

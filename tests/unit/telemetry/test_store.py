@@ -36,6 +36,21 @@ def times_and_values(frames: list[MetricFrame]) -> list[tuple[int, list[float]]]
     return [(frame.time, frame.values["windlass_job_loss"].tolist()) for frame in frames]
 
 
+def test_a_new_file_has_its_tables_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named: list[Path] = []
+
+    def replace(new: Path, path: Path) -> Path:
+        TelemetryStore.read(new).close()
+        named.append(new)
+        return new.rename(path)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    store = TelemetryStore.create(tmp_path / "telemetry.db")
+    store.add(losses(JOB, START, 1))
+    store.close()
+    assert len(named) == 1
+
+
 def test_raw_frames_are_the_same_before_and_after_compaction(store: TelemetryStore) -> None:
     added = losses(JOB, START, 200)
     store.add(added)

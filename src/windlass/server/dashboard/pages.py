@@ -112,6 +112,8 @@ class PageViews:
 
     def _find_course(self, scope: str, filters: Filters) -> View:
         hours = max(1, min(_number(filters.get("hours", "1")), _MAX_HOURS))
+        if not self.service.has_telemetry():
+            return View(("no course",), _no_course)
         stamp = partial(self.service.series_stamp, scope)
         return View(("course", scope, hours), partial(self._course, scope, hours), stamp)
 
@@ -220,6 +222,11 @@ class PageViews:
         ranks = [_number(filters["rank"])] if filters.get("rank") else None
         after = _offsets(filters.get("after", "{}"))
         return await self.sources.log(ids[0], attempt, ranks, after)
+
+
+async def _no_course() -> Json:
+    """The course of a scope before anything has been recorded."""
+    return {"series": []}
 
 
 def _state(row: Mapping[str, Any]) -> str:

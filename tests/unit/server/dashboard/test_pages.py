@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -83,3 +84,19 @@ def test_a_wrong_parameter_is_refused(views: PageViews, view: str, name: str, fi
 def test_offsets_that_no_answer_has_named_are_refused(text: str) -> None:
     with pytest.raises(ApiError, match="not the offsets of an earlier answer"):
         _offsets(text)
+
+
+class Unrecorded(Anything):
+    """A service of a state without telemetry."""
+
+    def has_telemetry(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(("view", "name"), [("course", ""), ("course", "default")])
+def test_the_course_of_a_new_daemon_is_empty_before_its_first_frame(view: str, name: str):
+    nothing: Any = Anything()
+    service: Any = Unrecorded()
+    found = PageViews(service, nothing, nothing, nothing, nothing, Audience()).find(view, name, {})
+    assert found is not None
+    assert asyncio.run(found.produce()) == {"series": []}
