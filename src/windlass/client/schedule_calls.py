@@ -55,13 +55,17 @@ def start_run(connection: TargetConnection, name: str) -> str:
 
 
 def _create_in_cluster(connection: TargetConnection, submission: Submission, base: str, ship: str) -> None:
-    from windlass.cli.kubernetes.cron_jobs import create_schedules  # noqa: PLC0415 - loads a cluster's libraries
+    from windlass.cli.kubernetes.schedules.cron_training_jobs import (  # noqa: PLC0415 - loads a cluster's libraries
+        serves_training_schedules,
+    )
+    from windlass.cli.kubernetes.schedules.schedule_creation import create_schedules  # noqa: PLC0415 - as above
     from windlass.cli.kubernetes.submission import NO, objects_of_schedules, ship_code  # noqa: PLC0415 - as above
 
     cluster = connection.cluster()
     jobs, code = ship_code([submission], ship or NO, Path(base))
-    objects = objects_of_schedules(jobs, code, cluster.namespace)
-    for text in objects.warnings:
+    as_cron_jobs = not serves_training_schedules(cluster.session)
+    objects = objects_of_schedules(jobs, code, cluster.namespace, as_cron_jobs=as_cron_jobs)
+    for text in (*objects.notes, *objects.warnings):
         warn_of(text)
     create_schedules(cluster.session, objects.manifests)
 

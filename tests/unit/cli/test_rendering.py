@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from windlass.cli.kubernetes import submission
 from windlass.cli.kubernetes.submission import SubmitRequest, build_objects
 from windlass.jobs.description.options import RunOptions
 from windlass.jobs.errors import InputError
@@ -143,26 +144,59 @@ time_zone: Europe/Berlin
 """
 
 
-def test_a_job_with_cron_is_the_cron_job_that_submit_creates(windlass, tmp_path):
+def cluster(monkeypatch, *, serves_schedules):
+    """A finder of jobs in a cluster that has the kind CronTrainingJob, or lacks it."""
+    monkeypatch.setattr(submission, "serves_training_schedules", lambda _session: serves_schedules)
+    return SimpleNamespace(namespace="team", session=None)
+
+
+def rendered(windlass, tmp_path, target):
     file = tmp_path / "job.yaml"
     file.write_text(CRON)
-    ran = windlass("render", "--for", "kubernetes", str(file))
-    cron_job, service = yaml.safe_load_all(ran.out)
+    ran = windlass("render", "--for", target, str(file))
+    assert ran.code == 0, ran.err
+    return SubmitRequest(RunOptions(), (), str(file), schedules=True), list(yaml.safe_load_all(ran.out))
+
+
+def of_team(objects):
+    return [{**each, "metadata": {**each["metadata"], "namespace": "team"}} for each in objects]
+
+
+def test_a_job_with_cron_is_the_schedule_that_submit_creates(windlass, tmp_path, monkeypatch):
+    request, objects = rendered(windlass, tmp_path, "kubernetes")
+    [schedule] = objects
+    assert (schedule["kind"], schedule["metadata"]) == ("CronTrainingJob", {"name": "nightly"})
+    submitted = build_objects(request, cluster(monkeypatch, serves_schedules=True))
+    assert submitted.manifests == of_team(objects)
+    assert submitted.notes == []
+
+
+def test_a_schedule_is_a_cron_job_where_the_kind_is_missing_and_submit_says_so(windlass, tmp_path, monkeypatch):
+    request, objects = rendered(windlass, tmp_path, "cronjob")
+    cron_job, service = objects
     assert (cron_job["kind"], cron_job["metadata"]["name"], service["kind"]) == ("CronJob", "nightly", "Service")
     assert (cron_job["spec"]["schedule"], cron_job["spec"]["timeZone"]) == ("0 3 * * *", "Europe/Berlin")
     assert cron_job["spec"]["jobTemplate"]["spec"]["completions"] == 2
-    request = SubmitRequest(RunOptions(), (), str(file), schedules=True)
-    submitted = build_objects(request, SimpleNamespace(namespace="team")).manifests
-    for each in (cron_job, service):
-        each["metadata"]["namespace"] = "team"
-    assert submitted == [cron_job, service]
+    submitted = build_objects(request, cluster(monkeypatch, serves_schedules=False))
+    assert submitted.manifests == of_team(objects)
+    [note] = submitted.notes
+    assert note.startswith("this cluster lacks the kind CronTrainingJob: the schedule is a CronJob")
 
 
-def test_unknown_fields_of_pods_are_refused_in_a_job_with_cron_too(windlass, tmp_path):
+def test_a_cron_job_is_only_of_a_job_with_cron(windlass, manifest):
+    for words in (("--image", "a:1", "--", "true"), (manifest,)):
+        ran = windlass("render", "--for", "cronjob", *words)
+        assert (ran.code, ran.out) == (2, "")
+        assert "--for cronjob prints a job with cron\nadd --cron to a job" in ran.err
+
+
+def test_unknown_fields_of_pods_are_refused_in_a_job_with_cron_too(windlass, tmp_path, monkeypatch):
     file = tmp_path / "job.yaml"
     file.write_text(CRON + "pod: {spec: {nodeNmae: a}}\n")
     ran = windlass("render", "--for", "kubernetes", str(file))
     assert (ran.code, ran.out) == (2, "")
     assert "unknown field; did you mean 'nodeName'?" in ran.err
     with pytest.raises(InputError, match="nodeNmae: unknown field"):
-        build_objects(SubmitRequest(RunOptions(), (), str(file), schedules=True), SimpleNamespace(namespace="team"))
+        build_objects(
+            SubmitRequest(RunOptions(), (), str(file), schedules=True), cluster(monkeypatch, serves_schedules=True)
+        )

@@ -69,7 +69,7 @@ class KindRemoval:
     async def is_removed(self) -> bool:
         """Asks the API server; returns False while it does not answer."""
         try:
-            is_served = await _is_served(self.connection, self.kind)
+            is_served = await is_kind_served(self.connection, self.kind)
         except BackendError:
             is_served = True
         now = time.monotonic()
@@ -85,7 +85,7 @@ class KindRemoval:
         self._is_served = is_served
 
 
-async def _is_served(connection: Connection, kind: Resource) -> bool:
+async def is_kind_served(connection: Connection, kind: Resource) -> bool:
     """Tells whether any version of a kind is served. Raises ApiError, Unreachable."""
     try:
         group = orjson.loads(await connection.request("GET", f"/apis/{kind.group}"))

@@ -9,7 +9,6 @@ and commands inside them. Does not belong here: HTTP requests (`backends.kuberne
 - `job_names`, `job_finder`, `job_objects`: from a name to its objects, and the state stored in them
 - `submission`, `training_jobs`, `code_folder`, `object_creation`, `submit_warnings`: from a command line to objects
 - `run`, `allocation`: the verbs run, submit and alloc; `job_events`, `pod_logs`, `job_logs`: following jobs
-- `cron_jobs`: schedules as CronJobs
-- `cron_training_jobs`: schedules as CronTrainingJobs
+- `schedules`: CronTrainingJobs, and CronJobs where a cluster lacks that kind
 - `job_actions`, `reservations`: cancel, suspend, resume, reserve; `pod_ranks`, `pod_exec`: pods as ranks
 """

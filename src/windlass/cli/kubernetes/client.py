@@ -13,12 +13,6 @@ from typing import Any
 from windlass.cli.config_file import configured
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.api_user import api_user
-from windlass.cli.kubernetes.cron_jobs import change_schedule, list_schedules, start_run
-from windlass.cli.kubernetes.cron_training_jobs import (
-    change_training_schedule,
-    list_training_schedules,
-    start_training_run,
-)
 from windlass.cli.kubernetes.job_actions import JobAction, apply_action
 from windlass.cli.kubernetes.job_events import JobEvents
 from windlass.cli.kubernetes.job_finder import JobFinder
@@ -27,6 +21,12 @@ from windlass.cli.kubernetes.object_creation import create_objects, job_ids
 from windlass.cli.kubernetes.operator_client import OperatorClient
 from windlass.cli.kubernetes.operator_queries import OperatorQueries
 from windlass.cli.kubernetes.reservations import reserve, unreserve
+from windlass.cli.kubernetes.schedules.cron_jobs import change_schedule, list_schedules, start_run
+from windlass.cli.kubernetes.schedules.cron_training_jobs import (
+    change_training_schedule,
+    list_training_schedules,
+    start_training_run,
+)
 from windlass.cli.state_events import ReportedState
 from windlass.server.errors import ApiError, ErrorCode
 

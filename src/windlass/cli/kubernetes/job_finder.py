@@ -27,13 +27,13 @@ class JobFinder:
     """A search for jobs by name. It covers one namespace unless a name contains another."""
 
     def __init__(self, session: ApiSession, namespace: str) -> None:
-        self._session = session
+        self.session = session
         self.namespace = namespace
 
     def find(self, text: str) -> list[JobObject]:
         """Returns the job of a name or an id, or an array's members by index; [] if there is none. Raises ApiError."""
         for each in parse_job_name(text, self.namespace):
-            if found := self._session.run(self._find(each)):
+            if found := self.session.run(self._find(each)):
                 return found
         return []
 
@@ -67,15 +67,15 @@ class JobFinder:
     def all(self, namespace: str | None) -> list[JobObject]:
         """Returns the jobs of a namespace or, with None, of all (of the user's own if listing all is forbidden)."""
         try:
-            return self._session.run(self._all(namespace))
+            return self.session.run(self._all(namespace))
         except ApiError as error:
             if error.code is not ErrorCode.NOT_ALLOWED or namespace is not None:
                 raise
-        return self._session.run(self._all(self.namespace))
+        return self.session.run(self._all(self.namespace))
 
     def pods(self, found: JobObject) -> list[dict[str, Any]]:
         """Returns the existing pods of a job, of any generation."""
-        return self._session.run(list_pods(self._session, found))
+        return self.session.run(list_pods(self.session, found))
 
     async def _find(self, wanted: JobName) -> list[JobObject]:
         candidates = resources_of(wanted.kind)
@@ -86,7 +86,7 @@ class JobFinder:
 
     async def _get(self, resource: Resource, wanted: JobName) -> JobObject | None:
         try:
-            manifest = await self._session.connection.get(resource, wanted.namespace, wanted.name)
+            manifest = await self.session.connection.get(resource, wanted.namespace, wanted.name)
         except Refusal as error:
             if error.is_missing or (error.is_forbidden and resource != _OWN) or error.is_invalid:
                 return None
@@ -115,7 +115,7 @@ class JobFinder:
 
     async def _list(self, resource: Resource, namespace: str | None) -> list[JobObject]:
         """Returns the jobs of one kind; none if the cluster does not define the kind."""
-        listed = await list_if_served(self._session.connection, resource, namespace)
+        listed = await list_if_served(self.session.connection, resource, namespace)
         return [JobObject(resource, manifest) for manifest in listed]
 
 

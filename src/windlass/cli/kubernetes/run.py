@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from windlass.backends.kubernetes.client.resources import CRON_JOBS
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_follower import JobFollower
 from windlass.cli.job_submission import current_folder
 from windlass.cli.kubernetes.client import ClusterClient
-from windlass.cli.kubernetes.cron_jobs import create_schedules
 from windlass.cli.kubernetes.pod_logs import PodLogs
+from windlass.cli.kubernetes.schedules import schedule_creation
 from windlass.cli.kubernetes.submission import (
     SubmitObjects,
     SubmitRequest,
@@ -85,8 +84,8 @@ def submit_to_cluster(context: str, namespace: str, request: SubmitRequest) -> t
     """Creates the jobs of a command line. Returns their ids and the exit code, REFUSED if one can never run."""
     cluster = ClusterClient.at(context, namespace)
     objects = prepare_objects(cluster, replace(request, schedules=True), namespace)
-    if any(each["kind"] == CRON_JOBS.kind for each in objects.manifests):
-        return create_schedules(cluster.session, objects.manifests), ExitCode.OK
+    if any(each["kind"] in schedule_creation.KINDS for each in objects.manifests):
+        return schedule_creation.create_schedules(cluster.session, objects.manifests), ExitCode.OK
     return _submit(cluster, objects)
 
 

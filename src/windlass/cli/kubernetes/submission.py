@@ -21,6 +21,7 @@ from windlass.cli.job_submission import (
     split_job_file,
 )
 from windlass.cli.kubernetes.job_names import resource_of
+from windlass.cli.kubernetes.schedules.cron_training_jobs import serves_training_schedules
 from windlass.cli.kubernetes.training_jobs import build_training_jobs
 from windlass.cli.terminal.formatting import pluralize
 from windlass.core.model.job import Job
@@ -29,6 +30,7 @@ from windlass.jobs.description.job_file import loads
 from windlass.jobs.description.options import RunOptions
 from windlass.jobs.description.submission import Submission
 from windlass.jobs.errors import InputError
+from windlass.jobs.kubernetes.manifests.cron_training_job_manifest import cron_training_job_manifest
 from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.jobs.kubernetes.manifests.known_fields.messages import warnings_of_job_file
 from windlass.jobs.kubernetes.manifests.manifest_file import holds_manifests, objects_of
@@ -44,6 +46,10 @@ if TYPE_CHECKING:
 Manifest = dict[str, Any]
 NO = "no"
 _STDIN = "<stdin>"
+_CRON_JOB_NOTE = (
+    "this cluster lacks the kind CronTrainingJob: the schedule is a CronJob, whose runs have no TrainingJob and do not "
+    "restart, and Kubernetes decides about late and missed runs; `windlass operator install` adds the kind"
+)
 _CHECKED_LATER = ("unreadable-file", "unknown-field", "invalid-job", "removed-api-version")
 """Rules of `windlass lint` about faults that the reader of manifests reports itself, as --validate says."""
 
@@ -52,7 +58,7 @@ _CHECKED_LATER = ("unreadable-file", "unknown-field", "invalid-job", "removed-ap
 class SubmitRequest:
     """The input of a command line. `ship`: a folder, "no", or "" for the default. `validate`: None for the default.
 
-    `lint`: the file is checked by the rules of `windlass lint`. `schedules`: jobs with cron become CronJobs.
+    `lint`: the file is checked by the rules of `windlass lint`. `schedules`: jobs with cron become schedules.
     """
 
     options: RunOptions
@@ -94,26 +100,33 @@ def build_objects(request: SubmitRequest, finder: JobFinder) -> SubmitObjects:
         return replace(written, warnings=[*linted, *written.warnings])
     with_images, code = jobs_with_code(request, text)
     if request.schedules and any(each.schedule for each in with_images):
-        built = objects_of_schedules(with_images, code, finder.namespace)
+        as_cron_jobs = not serves_training_schedules(finder.session)
+        built = objects_of_schedules(with_images, code, finder.namespace, as_cron_jobs=as_cron_jobs)
     else:
         built = objects_of_jobs(with_images, code, finder)
     return replace(built, warnings=[*pod_template_warnings(request, text), *built.warnings])
 
 
-def objects_of_schedules(jobs: Sequence[Submission], code: CodeArchive | None, namespace: str = "") -> SubmitObjects:
-    """Returns the CronJobs and services of jobs with schedules. Raises InputError, UsageError.
+def objects_of_schedules(
+    jobs: Sequence[Submission], code: CodeArchive | None, namespace: str = "", *, as_cron_jobs: bool = False
+) -> SubmitObjects:
+    """Returns the CronTrainingJobs of jobs with schedules. Raises InputError, UsageError.
 
-    `namespace`: that of the objects, "" for objects that name none.
+    `namespace`: that of the objects, "" for objects that name none. `as_cron_jobs`: CronJobs and their services, with a
+    note that says what they lack.
     """
     if not all(each.schedule for each in jobs):
         raise UsageError("some jobs have cron and others have not\nsubmit them in two files")
     if code is not None:
         raise UsageError(
-            "a CronJob outlives shipped code\nname an image that holds the program: --image, and --ship no"
+            "a schedule outlives shipped code\nname an image that holds the program: --image, and --ship no"
         )
+    if not as_cron_jobs:
+        schedules = [cron_training_job_manifest(each, namespace) for each in jobs]
+        return SubmitObjects([each for each, _ in schedules], [text for _, texts in schedules for text in texts], [])
     made = [cron_job_objects(each, namespace) for each in jobs]
     manifests = [manifest for objects, _ in made for manifest in objects]
-    return SubmitObjects(manifests, [text for _, warnings in made for text in warnings], [])
+    return SubmitObjects(manifests, [text for _, warnings in made for text in warnings], [_CRON_JOB_NOTE])
 
 
 def objects_of_jobs(jobs: Sequence[Submission], code: CodeArchive | None, finder: JobFinder) -> SubmitObjects:

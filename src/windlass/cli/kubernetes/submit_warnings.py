@@ -20,6 +20,7 @@ from windlass.backends.kubernetes.client.resources import (
 )
 from windlass.core.model.status import JobState, Phase
 from windlass.jobs.kubernetes.kinds.registry import read
+from windlass.jobs.kubernetes.manifests.cron_training_job_manifest import run_of_schedule
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.server.errors import ApiError, ErrorCode
 
@@ -57,7 +58,8 @@ class Prospects(NamedTuple):
 def missing_object_warnings(cluster: ClusterClient, manifests: Sequence[Manifest]) -> list[str]:
     """Returns a line for each missing object that jobs name; objects that the user may not read are skipped."""
     made = {(each["kind"], each["metadata"]["name"]) for each in manifests}
-    parsed = [found for each in manifests[:_MAX_CHECKED] if isinstance(found := read(each), ParsedJob)]
+    jobs = map(run_of_schedule, manifests[:_MAX_CHECKED])
+    parsed = [found for each in jobs if isinstance(found := read(each), ParsedJob)]
     wanted = dict.fromkeys(named for each in parsed for named in named_objects(each))
     named_once = [named for named in wanted if (named.resource.kind, named.name) not in made]
     missing = cluster.session.run(_missing(cluster.session, named_once))

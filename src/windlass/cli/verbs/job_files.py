@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from windlass.jobs.kubernetes.manifests.manifest_file import Objects
 
 _FOR_KUBERNETES = "--for kubernetes"
+_NO_SCHEDULE = f"--for cronjob prints a job with cron\nadd --cron to a job, or use {_FOR_KUBERNETES}"
 
 
 class _Form(StrEnum):
@@ -51,6 +52,7 @@ class _Target(StrEnum):
     COSCHEDULING = "coscheduling"
     NATIVE = "native"
     JOBSET = "jobset"
+    CRONJOB = "cronjob"
 
 
 _OTHER_SCHEDULERS = (_Target.KUEUE, _Target.VOLCANO, _Target.COSCHEDULING, _Target.NATIVE, _Target.JOBSET)
@@ -86,8 +88,9 @@ def render(
         _Target | None,
         typer.Option(
             "--for",
-            help="kubernetes: print the objects that are created there, of manifests too; trainingjob: one resource; "
-            "slurm: a batch script; kueue, volcano, coscheduling, native, jobset: manifests for that scheduler.",
+            help="kubernetes: print the objects that are created there, of manifests too; with cron a CronTrainingJob; "
+            "cronjob: with cron a CronJob of Kubernetes; trainingjob: one resource; slurm: a batch script; kueue, "
+            "volcano, coscheduling, native, jobset: manifests for that scheduler.",
         ),
     ] = None,
     ship: ShipOption = "",
@@ -98,8 +101,10 @@ def render(
     from windlass.jobs.description.rendering import as_fields  # noqa: PLC0415
     from windlass.jobs.description.rendering import render as rendered  # noqa: PLC0415
 
-    if target is _Target.KUBERNETES:
-        return _print_objects(kubernetes_objects(options, words or [], file, ship, validate), output)
+    if target in (_Target.KUBERNETES, _Target.CRONJOB):
+        as_cron_jobs = target is _Target.CRONJOB
+        found = kubernetes_objects(options, words or [], file, ship, validate, as_cron_jobs=as_cron_jobs)
+        return _print_objects(found, output)
     if ship:
         raise UsageError(f"--ship goes with {_FOR_KUBERNETES}")
     refuse_validate(validate, _FOR_KUBERNETES)
@@ -161,11 +166,17 @@ def schema() -> int:
 
 
 def kubernetes_objects(
-    options: RunOptions, words: Sequence[str], file: str | None, ship: str = "", validate: Validate | None = None
+    options: RunOptions,
+    words: Sequence[str],
+    file: str | None,
+    ship: str = "",
+    validate: Validate | None = None,
+    *,
+    as_cron_jobs: bool = False,
 ) -> Objects:
     """Returns the objects of a file of manifests, or of a short-form job: its pods, and its code if that is shipped.
 
-    A job with cron is a CronJob and its service.
+    A job with cron is a CronTrainingJob or, with `as_cron_jobs`, a CronJob and its service.
 
     Raises InputError, UsageError.
     """
@@ -183,12 +194,17 @@ def kubernetes_objects(
     request = SubmitRequest(options, words, file, ship, validate)
     text = request.text()
     if text is not None and holds_manifests(text):
+        if as_cron_jobs:
+            raise UsageError(_NO_SCHEDULE)
         refuse_extra_options(request, text)
         return objects_of(text, request.validation)
     jobs, code = jobs_with_code(request, text)
     warnings = pod_template_warnings(request, text)
-    if any(each.schedule for each in jobs):
-        made = objects_of_schedules(jobs, code)
+    has_schedules = any(each.schedule for each in jobs)
+    if as_cron_jobs and not has_schedules:
+        raise UsageError(_NO_SCHEDULE)
+    if has_schedules:
+        made = objects_of_schedules(jobs, code, as_cron_jobs=as_cron_jobs)
         return Objects(made.manifests, [*warnings, *made.warnings])
     pods = objects_of_jobs(jobs)
     code_objects = [] if code is None else [config_map(code)]

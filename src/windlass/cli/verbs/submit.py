@@ -52,7 +52,8 @@ def submit(
 ) -> int:
     """Submit a job, an array or a file of jobs, all or none, and print their ids. Needs a daemon or a cluster.
 
-    With --cron the job is a schedule, which is submitted again at each of its times; its name is printed.
+    With --cron the job is a schedule, which is submitted again at each of its times; its name is printed. On Kubernetes
+    it is a CronTrainingJob, and a CronJob where the cluster lacks that kind.
     """
     if schedule:
         _refuse_job(options, words, file)

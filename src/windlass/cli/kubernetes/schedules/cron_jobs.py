@@ -1,13 +1,14 @@
-"""Schedules of a cluster: CronJobs that `windlass submit --cron` has created, with the user's own permissions."""
+"""Schedules of a cluster that does not serve CronTrainingJobs: CronJobs of Kubernetes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
+from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import CRON_JOBS, JOBS, SERVICES, Resource
 from windlass.backends.kubernetes.gangs.name_suffix import name_suffix
 from windlass.cli.kubernetes.api_session import ApiSession
@@ -22,33 +23,16 @@ _BY_HAND = {"cronjob.kubernetes.io/instantiate": "manual"}
 """Annotation of a Job that a user started, as of `kubectl create job --from`."""
 
 
-def create_schedules(session: ApiSession, manifests: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Creates CronJobs, and their services, which they own. Returns the names. Raises ApiError."""
-    return session.run(_create_all(session, manifests))
-
-
-async def _create_all(session: ApiSession, manifests: Sequence[Mapping[str, Any]]) -> list[str]:
-    names = []
-    services = {each["metadata"]["name"]: each for each in manifests if each["kind"] == SERVICES.kind}
-    for manifest in (each for each in manifests if each["kind"] == CRON_JOBS.kind):
-        name = str(manifest["metadata"]["name"])
-        try:
-            made = await session.connection.create(CRON_JOBS, manifest)
-        except Refusal as error:
-            if not error.is_exists:
-                raise
-            fix = f"choose another --name, or delete that one: windlass cancel {name}"
-            raise ApiError(ErrorCode.WRONG_STATE, f"there is a CronJob {name!r} already", fix) from None
-        owner = _owner(CRON_JOBS, made["metadata"])
-        service = services[name]
-        owned = {**service, "metadata": {**service["metadata"], "ownerReferences": [owner]}}
-        try:
-            await session.connection.create(SERVICES, owned)
-        except Refusal:
-            await session.connection.delete(CRON_JOBS, manifest["metadata"]["namespace"], name)
-            raise
-        names.append(name)
-    return names
+async def create_cron_job(connection: Connection, manifest: Mapping[str, Any], service: Mapping[str, Any]) -> Json:
+    """Creates a CronJob, and the service of its pods, which it owns. Returns the CronJob."""
+    made = await connection.create(CRON_JOBS, manifest)
+    owned = {**service, "metadata": {**service["metadata"], "ownerReferences": [_owner(CRON_JOBS, made["metadata"])]}}
+    try:
+        await connection.create(SERVICES, owned)
+    except Refusal:
+        await connection.delete(CRON_JOBS, manifest["metadata"]["namespace"], str(made["metadata"]["name"]))
+        raise
+    return made
 
 
 def list_schedules(session: ApiSession, namespace: str) -> list[Json]:

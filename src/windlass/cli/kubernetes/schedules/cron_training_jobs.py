@@ -9,6 +9,7 @@ from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
 from windlass.backends.kubernetes.client.connection import Connection, find_object, list_if_served
 from windlass.backends.kubernetes.gangs.name_suffix import name_suffix
 from windlass.backends.kubernetes.schedules.schedule_turn import RUNS, SCHEDULES
+from windlass.backends.kubernetes.served_kinds import is_kind_served
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.jobs.kubernetes.manifest_reader import ManifestError
 from windlass.jobs.kubernetes.schedules.cron_training_job import read, run_object
@@ -19,6 +20,11 @@ from windlass.jobs.schedules.schedule import Schedule
 from windlass.server.errors import ApiError, ErrorCode
 
 Json = dict[str, Any]
+
+
+def serves_training_schedules(session: ApiSession) -> bool:
+    """Tells whether the cluster has the kind CronTrainingJob, by discovery. Raises ApiError."""
+    return session.run(is_kind_served(session.connection, SCHEDULES))
 
 
 def list_training_schedules(session: ApiSession, namespace: str) -> list[Json]:
