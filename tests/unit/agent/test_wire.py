@@ -1,6 +1,7 @@
 """Messages between ranks, agents and controllers, and the heartbeat ring."""
 
 import signal
+import threading
 
 import pytest
 
@@ -139,3 +140,15 @@ def test_an_end_is_classified_by_its_code_or_signal(code, by_signal, kind, reaso
 def test_exit_codes_that_a_job_lists_precede_the_programs_request():
     assert wire.classify_end(85, None, retryable=(85,)) == wire.RETRYABLE_EXIT_CODE
     assert wire.classify_end(83, None, fatal=(83,)) == wire.FATAL_EXIT_CODE
+
+
+def test_the_error_of_a_process_without_memory_for_a_timer_stays_its_error(monkeypatch):
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(MemoryError):
+        try:
+            raise MemoryError
+        finally:
+            wire.exit_after_timeout(1).cancel()
