@@ -46,7 +46,7 @@ def _check_machine(lab: Lab, name: str) -> Iterator[Finding]:
     loads = [line for line in log.splitlines() if "NVRM: loading" in line]
     yield Finding(
         bool(loads) and f" {version} " in loads[-1],
-        f"{name}: its kernel log says that it loaded the driver {version}",
+        f"{name}: its kernel log shows the start of the loaded driver",
         "the kernel alone writes /proc, and a text written there by hand loads no driver: start the machine again, "
         f"python on.py {name} reboot",
     )
