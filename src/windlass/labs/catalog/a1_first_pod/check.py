@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,6 +34,13 @@ def check(lab: Lab) -> Iterator[Finding]:
             "apply broken.yaml as it is at the start, and wait until kubectl describe pod broken shows BackOff",
         )
     yield _succeeded(lab, "broken", "delete the pod, set the variable DATA in broken.yaml, and apply it again")
+    if programs_run:
+        yield Finding(
+            any(re.fullmatch(r"data in \S.*", line) for line in lab.pod_log("broken")),
+            "the program of the pod broken has read its data's place from DATA",
+            "its log has no line such as `data in /data`: leave its program as it is, and give the container the "
+            "variable DATA with a value",
+        )
 
 
 def _succeeded(lab: Lab, name: str, fix: str) -> Finding:

@@ -69,15 +69,9 @@ def _divided(pods: Sequence[Any]) -> Finding:
 def _ended_early(lab: Lab) -> Iterator[Finding]:
     """Yields whether the Job that cannot succeed has failed, after two pods at most."""
     job = lab.kube("batch/v1/jobs/hopeless")
-    pods = (job or {}).get("status", {}).get("failed", 0)
-    yield Finding(
-        _has_condition(job, "Failed"),
-        "the Job hopeless has failed for good",
-        f"it has failed {pods} times and tries again, after a longer pause each time: lower backoffLimit, delete the "
-        "Job and apply it again"
-        if job
-        else "kubectl apply -f hopeless.yaml",
-    )
+    status = (job or {}).get("status", {})
+    pods = status.get("failed", 0) + status.get("succeeded", 0)
+    yield Finding(_has_condition(job, "Failed"), "the Job hopeless has failed for good", _how_to_fail(job, pods))
     yield Finding(
         pods in (1, 2),
         "hopeless has run two pods at most",
@@ -87,6 +81,18 @@ def _ended_early(lab: Lab) -> Iterator[Finding]:
         any(end.get("exitCode") == 3 for pod in _pods(lab, "hopeless") for end in _ends(pod, "containerStatuses")),
         "the program of hopeless is as it was",
         "its pods did not end with the exit code 3 of the program: leave the program as it is, and change the Job",
+    )
+
+
+def _how_to_fail(job: Any, pods: int) -> str:
+    """Returns what makes the Job hopeless fail for good."""
+    if not job:
+        return "kubectl apply -f hopeless.yaml"
+    if _has_condition(job, "Complete"):
+        return "it is Complete, so its program is another one: leave the program as it is, and change the Job"
+    return (
+        f"it has failed {pods} times and tries again, after a longer pause each time: lower backoffLimit, delete the "
+        "Job and apply it again"
     )
 
 
