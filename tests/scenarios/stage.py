@@ -4,13 +4,14 @@ A script is a text file of blocks. The lines above `----` are what happens in on
 below it, up to an empty line, are what it decided. `pytest --rewrite` writes them anew.
 
     topology block rack                  declare the levels of the network, widest first
-    nodes n1 n2 gpu=2 place=b1/r1        declare nodes (again: the cluster changes)
+    nodes n1 n2 gpu=2 place=b1/r1        declare nodes (again: the cluster changes); also cpu memory zone gpu-type
+                                         taint=dedicated (with the effect NoSchedule)
     queue research gpu=4                 declare a queue with a quota; also parent weight half-life=60s borrowing=gpu:2
                                          lending=gpu:2 max-running user-running user-limits=gpu:4
     submit a replicas=2 gpu=1 time=60s   also cpu procs queue user priority deadline ttl restarts after array zone hold
                                          topology=rack (or rack,preferred or rack,spread or rack,slice=4)
                                          elastic=1:4 preemptible=no start-timeout=60s unreachable-grace=30s
-                                         verdict=act
+                                         verdict=act gpu-type=a100,h100
     policy min-runtime=60s               also resize-interval
     started a · exit a 1 code=1 · exit a 1 signal=9 · gone a · gone a 1 (member 1 never started)
     saved a · cancel a · kill a · suspend a · resume a · cordon n1 · wait 10s
@@ -42,10 +43,10 @@ from windlass.core.model.job import (
     TopologyRequest,
     VerdictUse,
 )
-from windlass.core.model.node import Node, Topology
+from windlass.core.model.node import Node, Taint, Topology
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
-from windlass.core.model.resources import parse_quantity
+from windlass.core.model.resources import GPU_TYPE, parse_quantity
 from windlass.core.model.status import TERMINAL, JobState
 
 RESOURCES = ("gpu", "cpu", "memory")
@@ -138,9 +139,10 @@ class Stage:
             self.policy = replace(self.policy, **times)
         for name in words:
             if verb == "nodes":
-                labels = {"zone": options["zone"]} if "zone" in options else {}
+                labels = {label: options[label] for label in ("zone", GPU_TYPE) if label in options}
+                taints = (Taint(options["taint"]),) if "taint" in options else ()
                 place = tuple(part for part in options.get("place", "").split("/") if part)
-                self.nodes[name] = Node(name, amounts, labels, place=place)
+                self.nodes[name] = Node(name, amounts, labels, taints, place=place)
             elif verb == "queue":
                 self.queues[name] = _queue(name, amounts, options)
             elif verb == "cordon":
@@ -247,6 +249,7 @@ def _job(name: str, options: dict[str, str]) -> Job:
         array=_array(options["array"]) if "array" in options else None,
         topology=_topology(options["topology"]) if "topology" in options else None,
         preemptible=options.get("preemptible") != "no",
+        gpu_types=tuple(options["gpu-type"].split(",")) if "gpu-type" in options else (),
     )
 
 

@@ -66,7 +66,8 @@ class Shortage(NamedTuple):
 def find_shortage(stocks: FreeCapacities, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
     """Returns the shortage that keeps the gang from fitting into the free capacity; None if it fits.
 
-    For a gang that accepts several GPU models: the shortage on the model where most of it fits, the first of equals.
+    For a gang that accepts several GPU models: the shortage on the model where most of it fits, the first of equals. Where
+    nothing of it fits on any model: the shortage on all models together, which names the cause of each node.
     """
     if is_placed_elsewhere(demands):
         return None
@@ -76,7 +77,9 @@ def find_shortage(stocks: FreeCapacities, table: NodeTable, demands: Sequence[De
         if short is None:
             return None
         found.append(short)
-    return max(found, key=lambda short: short.fits)
+    best = max(found, key=lambda short: short.fits)
+    of_all = _shortage(stocks, table, demands) if len(found) > 1 and not best.fits else None
+    return of_all or best
 
 
 def _shortage(stocks: FreeCapacities, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
