@@ -407,16 +407,11 @@ _EXIT_TIMEOUT_S, _FLUSH_TIMEOUT_S = 30.0, 1.0
 
 
 def exit_after_timeout(code: int, message: str = "") -> threading.Timer:
-    """Ends this failed process after `EXIT_TIMEOUT`, by `end_process`, unless the timer is cancelled.
-
-    Where no thread can start, for example at a limit of memory, the end has no timeout: the error that ends the process
-    is to be printed, and not one of the timer.
-    """
+    """Ends this failed process after `EXIT_TIMEOUT`, by `end_process`, unless the timer is cancelled."""
     seconds = os.environ.get(EXIT_TIMEOUT, "")
-    timeout_s = float(seconds) if seconds.isdecimal() else _EXIT_TIMEOUT_S
-    timer = threading.Timer(timeout_s, end_process, (code, message))
+    timer = threading.Timer(float(seconds) if seconds.isdecimal() else _EXIT_TIMEOUT_S, end_process, (code, message))
     timer.daemon = True
-    with contextlib.suppress(RuntimeError):  # can't start new thread
+    with contextlib.suppress(RuntimeError):  # no thread can start: without a timeout, but with the error that ends it
         timer.start()
     return timer
 

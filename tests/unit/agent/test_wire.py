@@ -146,9 +146,12 @@ def test_the_error_of_a_process_without_memory_for_a_timer_stays_its_error(monke
     def start(thread):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading.Thread, "start", start)
-    with pytest.raises(MemoryError):
+    def fail():
         try:
             raise MemoryError
         finally:
             wire.exit_after_timeout(1).cancel()
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(MemoryError):
+        fail()

@@ -66,8 +66,8 @@ class Shortage(NamedTuple):
 def find_shortage(stocks: FreeCapacities, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
     """Returns the shortage that keeps the gang from fitting into the free capacity; None if it fits.
 
-    For a gang that accepts several GPU models: the shortage on the model where most of it fits, the first of equals. Where
-    nothing of it fits on any model: the shortage on all models together, which names the cause of each node.
+    For a gang that accepts several GPU models: the shortage on the model where most of it fits, the first of equals.
+    Where nothing of it fits on any model: the shortage on all models together, which names the cause of each node.
     """
     if is_placed_elsewhere(demands):
         return None
