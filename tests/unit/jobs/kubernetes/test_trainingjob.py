@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from windlass.core.model.job import ArrayMember, Job, Role
+from windlass.core.model.job import ArrayMember, Job, Role, Toleration
 from windlass.jobs.description.job_file import loads
 from windlass.jobs.kubernetes.kinds.registry import dependent_objects, members, read
 from windlass.jobs.kubernetes.manifest_reader import Fault
@@ -42,10 +42,16 @@ def variables_of(member):
     return {each["name"]: each.get("value") for each in member.pod["spec"]["containers"][0]["env"]}
 
 
+def tolerating(job):
+    """The job with the toleration that pods with GPUs get on a cluster."""
+    taint = Toleration("nvidia.com/gpu", "Exists", effect="NoSchedule")
+    return replace(job, roles=tuple(replace(role, tolerations=(taint,)) for role in job.roles))
+
+
 def test_the_spec_has_the_fields_of_a_job_file():
     (written,) = loads(yaml.safe_dump({"name": "digits", **DIGITS["spec"]}))
     parsed = read(DIGITS)
-    assert parsed.job == replace(written.job, labels={"team": "vision"})
+    assert parsed.job == replace(tolerating(written.job), labels={"team": "vision"})
     assert (parsed.name, parsed.namespace, parsed.uid) == ("digits", "team", "7c1e")
     assert (parsed.run_policy.gang_restart, parsed.run_policy.queue, parsed.run_policy.ttl_ms) == (
         True,
@@ -191,7 +197,7 @@ def test_a_manifest_omits_idle_fields():
         "annotations": {"windlass.dev/name": "digits", "windlass.dev/user": "ada"},
     }
     assert not {"queue", "env", "time", "after", "suspend", "workdir", "name"} & set(manifest["spec"])
-    assert read(manifest).job == plain
+    assert read(manifest).job == tolerating(plain)
 
 
 def test_a_member_of_an_array_stays_one():

@@ -224,12 +224,12 @@ def _agent(job: Job) -> str:
 
 
 def _as_pods(job: Job, role: Role, templates: Mapping[str, ManifestField]) -> Role:
-    """The role with the requests of its whole pods, where `pod` adds to its fields."""
+    """The role with the tolerations of its pods, and with their requests where `pod` adds to its fields."""
     whole = templates[role.name]
-    if not (role.pod or job.agent):
-        return role
-    check_template(whole, None)
     spec = whole["spec"]
+    if not (role.pod or job.agent):
+        return replace(role, tolerations=tolerations_of(spec))
+    check_template(whole, None)
     return replace(
         role,
         resources=pod_requests(spec),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from windlass.core.model.job import Match, Toleration
 from windlass.core.nodes.affinity import affinity_fault
 from windlass.jobs.kubernetes.manifest_reader import ManifestField
+from windlass.jobs.kubernetes.pods.pod_requests import gpu_resources
 
 NODE_NAME = "metadata.name"
 """A term's matchFields compare a node's name; to the core it is a label of this name, which the backend adds."""
@@ -57,8 +58,13 @@ def _match(written: ManifestField) -> Match:
 
 
 def tolerations_of(spec: ManifestField) -> tuple[Toleration, ...]:
-    """Tolerations of the template. `tolerationSeconds` concerns the eviction only. Raises ManifestError."""
-    return tuple(_toleration(toleration) for toleration in spec["tolerations"].items())
+    """Tolerations of the pods, with those that Windlass adds for GPUs. Raises ManifestError.
+
+    `tolerationSeconds` concerns the eviction only.
+    """
+    written = (_toleration(toleration) for toleration in spec["tolerations"].items())
+    added = (Toleration(name, "Exists", "", "NoSchedule") for name in gpu_resources(spec))
+    return tuple(dict.fromkeys([*written, *added]))
 
 
 def _toleration(written: ManifestField) -> Toleration:

@@ -55,6 +55,20 @@ def is_gpu(resource: str) -> bool:
     return resource.endswith("/gpu") or resource in _GPUS
 
 
+def gpu_resources(spec: ManifestField) -> tuple[str, ...]:
+    """Returns the resources of whole GPUs that the nodes of a pod offer; for a MIG slice that of NVIDIA's GPUs."""
+    containers = (*spec["containers"].items(), *spec["initContainers"].items())
+    parts = [each["resources"][part] for each in containers for part in ("limits", "requests")]
+    names = [name for part in parts for name, written in part.fields() if written.value not in (0, "0")]
+    return tuple(
+        dict.fromkeys(
+            NVIDIA_GPU if name.startswith(_NVIDIA_MIG) else name
+            for name in names
+            if is_gpu(name) or name.startswith(_NVIDIA_MIG)
+        )
+    )
+
+
 def core_name(resource: str) -> str:
     """Returns the core's name of a resource: `gpu` for any vendor's whole GPU, `mig-…` for a slice, else its own name.
 

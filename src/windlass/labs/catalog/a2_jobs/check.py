@@ -71,7 +71,7 @@ def _ended_early(lab: Lab) -> Iterator[Finding]:
     job = lab.kube("batch/v1/jobs/hopeless")
     status = (job or {}).get("status", {})
     pods = status.get("failed", 0) + status.get("succeeded", 0)
-    yield Finding(_has_condition(job, "Failed"), "the Job hopeless has failed for good", _how_to_fail(job, pods))
+    yield Finding(_has_condition(job, "Failed"), "the Job hopeless has failed for good", _suggest_failure(job, pods))
     yield Finding(
         pods in (1, 2),
         "hopeless has run two pods at most",
@@ -84,7 +84,7 @@ def _ended_early(lab: Lab) -> Iterator[Finding]:
     )
 
 
-def _how_to_fail(job: Any, pods: int) -> str:
+def _suggest_failure(job: Any, pods: int) -> str:
     """Returns what makes the Job hopeless fail for good."""
     if not job:
         return "kubectl apply -f hopeless.yaml"

@@ -5,7 +5,6 @@ kubectl wait pod train --for jsonpath='{.status.phase}=Succeeded' --timeout 90s
 windlass submit --on kubernetes --name newest -G 1 --gpu-type NVIDIA-B200 --image windlass-examples:1 -- echo trained
 until windlass why newest --on kubernetes > why.txt && grep "no node has the GPU" why.txt; do sleep 1; done
 windlass cancel newest --on kubernetes
-kubectl taint node n2 nvidia.com/gpu-
 windlass submit --on kubernetes --name either -G 1 --gpu-type NVIDIA-B200,NVIDIA-H100-80GB-HBM3 \
   --image windlass-examples:1 -- echo trained
 until kubectl get trainingjobs.windlass.dev | grep Succeeded; do sleep 1; done
