@@ -222,3 +222,38 @@ def test_verbs_read_and_change_a_schedule(tell, apiserver, tmp_path):
         await place.api.patch(where, {"metadata": {"finalizers": None}})
 
     tell(story)
+
+
+def test_the_name_of_a_schedule_means_its_living_or_latest_run(tell, apiserver, tmp_path):
+    async def story(place: OperatorPlace) -> None:
+        operator = f"http://127.0.0.1:{place.port}"
+        windlass = Terminal(apiserver.kubeconfig, tmp_path, operator)
+        await place.api.post(SCHEDULES, schedule("nightly", Behaviour.RUN))
+        for words in (
+            ("logs", "nightly"),
+            ("top", "nightly"),
+            ("exec", "nightly", "--", "true"),
+            ("doctor", "nightly"),
+        ):
+            none = await windlass(*words)
+            assert none.code != 0
+            assert "no run of the schedule nightly is recorded" in none.err, words
+            assert "start one with: windlass submit --from nightly" in none.err
+        runs = [await windlass.done("submit", "--from", "nightly") for _ in range(2)]
+        for run in runs:
+            await place.phase(f"default/{run}", "Running")
+        ended, meant = sorted(runs, key=lambda run: run != runs[0])
+        await windlass.done("cancel", ended)
+        await place.phase(f"default/{ended}", "Failed")
+        note = f"windlass: nightly is a schedule: its run default/{meant} is meant"
+        top = await windlass("top", "nightly", "-o", "json")
+        assert (top.code, top.err.strip()) == (0, note)
+        assert (await windlass("top", f"default/{meant}", "-o", "json")).out == top.out
+        for words in (("logs", "nightly"), ("doctor", "nightly"), ("doctor", "slow", "nightly")):
+            ran = await windlass(*words)
+            assert note in ran.err.splitlines(), (words, ran)
+        shell = await windlass("exec", "nightly", "--", "true")
+        assert note in shell.err
+        await place.api.delete(f"{SCHEDULES}/nightly")
+
+    tell(story)

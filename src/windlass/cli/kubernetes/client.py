@@ -20,13 +20,16 @@ from windlass.cli.kubernetes.job_queries import JobQueries
 from windlass.cli.kubernetes.object_creation import create_objects, job_ids
 from windlass.cli.kubernetes.operator_client import OperatorClient
 from windlass.cli.kubernetes.operator_queries import OperatorQueries
+from windlass.cli.kubernetes.pod_ranks import PodRank
 from windlass.cli.kubernetes.reservations import reserve, unreserve
 from windlass.cli.kubernetes.schedules.cron_jobs import change_schedule, list_schedules, start_run
 from windlass.cli.kubernetes.schedules.cron_training_jobs import (
     change_training_schedule,
+    find_newest_run,
     list_training_schedules,
     start_training_run,
 )
+from windlass.cli.named_job import choose_run
 from windlass.cli.state_events import ReportedState
 from windlass.server.errors import ApiError, ErrorCode
 
@@ -93,6 +96,24 @@ class ClusterClient(JobQueries, OperatorQueries):
                 return schedule
             raise
 
+    def newest_run(self, schedule: Json) -> str | None:
+        """Returns the id of the living or latest run of a CronTrainingJob; None without one."""
+        return find_newest_run(self.session, self.namespace, schedule["name"])
+
+    def find_run(self, name: str) -> str | None:
+        """Returns the id of the run that the name of a schedule means; None for another name. Raises ApiError."""
+        schedule = self._schedule_named(name)
+        return choose_run(self, schedule) if schedule else None
+
+    def running_pod(self, name: str, rank: int) -> PodRank:
+        """Returns the pod that currently runs a rank of a job, or of the run that the name of a schedule means."""
+        try:
+            return super().running_pod(name, rank)
+        except ApiError as error:
+            if schedule := self._find_schedule(name, error):
+                return super().running_pod(choose_run(self, schedule), rank)
+            raise
+
     def explain(self, name: str, what_if: str = "") -> Json:
         """Returns the reason why a job is pending, or the row of a schedule that a name means if it means no job."""
         try:
@@ -103,8 +124,12 @@ class ClusterClient(JobQueries, OperatorQueries):
             raise
 
     def _find_schedule(self, name: str, error: ApiError) -> Json | None:
-        """Returns the schedule of a name for which no job was found; none for a user who may not list CronJobs."""
-        if error.code is not ErrorCode.NO_SUCH_JOB or "/" in name:
+        """Returns the schedule of a name for which no job was found."""
+        return self._schedule_named(name) if error.code is ErrorCode.NO_SUCH_JOB else None
+
+    def _schedule_named(self, name: str) -> Json | None:
+        """Returns the row of a schedule; None for another name, or for a user who may not list CronJobs."""
+        if "/" in name:
             return None
         try:
             return next((row for row in self.schedules() if row["name"] == name), None)

@@ -48,6 +48,8 @@ def show_logs(context: str, namespace: str, name: str, selection: LogSelection, 
     """Prints the selected output of a job, and new output until its end if it is followed. Raises ApiError."""
     cluster = ClusterClient.at(context, namespace)
     jobs = cluster.finder.find(name)
+    if not jobs and (run := cluster.find_run(name)):
+        name, jobs = run, cluster.finder.find(run)
     for job in jobs:
         check_ranks(job.id, selection.ranks or (), _count_pods(job))
     printer = _LinePrinter(screen, bare=selection.bare, several=len(jobs) > 1)

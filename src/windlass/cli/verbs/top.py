@@ -118,7 +118,7 @@ def top(
     source = record_source(on, namespace, state)
     warn_if_offline(source)
     live = sys.stdout.isatty() and not once and output in (Format.TABLE, Format.WIDE)
-    rows = functools.partial(_ranks, source, job) if job else functools.partial(_jobs, source)
+    rows = functools.partial(_ranks, source, read_job(source, job)["id"]) if job else functools.partial(_jobs, source)
 
     def read() -> list[Row]:
         second = {"now": int(time.time())} if live else {}  # forces a refresh every second: ages grow
@@ -133,7 +133,7 @@ def _jobs(source: RecordSource) -> list[Row]:
 
 
 def _ranks(source: RecordSource, job: str) -> list[Row]:
-    details = read_job(source, job)
+    details = source.job(job)
     if "members" in details:
         raise UsageError(f"{job} is an array\nname one of its jobs: {details['members'][0]['id']}")
     progress = details.get("progress") or {"ranks": [], "slow": []}

@@ -7,12 +7,15 @@ from typing import Any
 
 from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
 from windlass.backends.kubernetes.client.connection import Connection, find_object, list_if_served
+from windlass.backends.kubernetes.client.object_reference import job_id
 from windlass.backends.kubernetes.gangs.name_suffix import name_suffix
 from windlass.backends.kubernetes.schedules.schedule_turn import RUNS, SCHEDULES
 from windlass.backends.kubernetes.served_kinds import is_kind_served
 from windlass.cli.kubernetes.api_session import ApiSession
+from windlass.jobs.kubernetes.labels import GANG, SCHEDULE
 from windlass.jobs.kubernetes.manifest_reader import ManifestError
 from windlass.jobs.kubernetes.schedules.cron_training_job import read, run_object
+from windlass.jobs.kubernetes.schedules.run_plan import read_runs
 from windlass.jobs.kubernetes.schedules.schedule_state import StoredSchedule, new_state, read_state
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 from windlass.jobs.schedules.due_runs import next_due
@@ -60,6 +63,25 @@ async def _change(connection: Connection, namespace: str, verb: str, name: str) 
             return None
         raise
     return _row(found)
+
+
+def find_newest_run(session: ApiSession, namespace: str, name: str) -> str | None:
+    """Returns the id of the living or latest run of a CronTrainingJob, None without one.
+
+    Raises ApiError, also for a CronJob, whose runs are no jobs of Windlass.
+    """
+    return session.run(_newest_run(session.connection, namespace, name))
+
+
+async def _newest_run(connection: Connection, namespace: str, name: str) -> str | None:
+    manifest = await find_object(connection, SCHEDULES, namespace, name)
+    if manifest is None:
+        fix = f"read its pods: kubectl get pods -n {namespace} -l {GANG}={name}"
+        raise ApiError(ErrorCode.BAD_REQUEST, f"{name} is a CronJob, and its runs have no TrainingJob", fix)
+    found = await connection.list(RUNS, namespace, selector=f"{SCHEDULE}={name}")
+    runs = read_runs(str(manifest["metadata"]["uid"]), found)
+    meant = [run for run in runs if not run.end] or runs
+    return job_id(RUNS.kind, namespace, meant[-1].name) if meant else None
 
 
 def start_training_run(session: ApiSession, namespace: str, name: str) -> str | None:
