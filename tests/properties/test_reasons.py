@@ -54,6 +54,7 @@ def gangs(draw, number):
         shape=shape_of(queue, asked),
         walltime=draw(st.none() | st.integers(1, 600).map(lambda minutes: minutes * MINUTE)),
         not_before=draw(st.none() | st.none() | st.integers(1, 300).map(lambda minutes: minutes * MINUTE)),
+        begin=draw(st.none() | st.none() | st.integers(1, 300).map(lambda minutes: minutes * MINUTE)),
         **draw(st.sampled_from([{}, {}, {"array_id": "a", "array_limit": 2}, {"waits_for": ("x",)}])),
     )
 
@@ -159,7 +160,8 @@ def expected_by_cell(cycle, waiting, bounds):
         if cell is None:
             continue
         if gang.id not in bounds:
-            found[gang.id] = now + GRID[cell]
+            is_first = cell and now + GRID[cell - 1] < opens(gang)
+            found[gang.id] = opens(gang) if is_first else now + GRID[cell]
         held = [c for c in range(cell, len(EDGES)) if gang.walltime is None or GRID[c] < GRID[cell] + gang.walltime]
         for left, taken in [*shared(stocks, mask, column, amount), *limits_of(cycle, stocks, gang)]:
             for c in held:
@@ -174,9 +176,14 @@ def shared(stocks, mask, column, amount):
             yield left, amount * (sum(a and b for a, b in zip(mask, other, strict=True)) / max(1, sum(mask)))
 
 
+def opens(gang):
+    """The end of its backoff, or its begin time: the later one."""
+    return max(gang.not_before or 0, gang.begin or 0)
+
+
 def lasts(needs, gang, cell, now):
     """Whether all is free from this cell on for as long as the gang takes."""
-    if now + GRID[cell] < (gang.not_before or 0):
+    if now + GRID[cell] < opens(gang):
         return False
     end = NEVER if gang.walltime is None else GRID[cell] + gang.walltime
     return all(

@@ -83,6 +83,7 @@ def gangs(draw, number=None, roles=2):
         shape=shape_of(queue, asked),
         walltime=draw(st.none() | st.integers(1, 20)),
         not_before=draw(st.none() | st.none() | st.integers(0, 20)),
+        begin=draw(st.none() | st.none() | st.integers(0, 20)),
         **draw(st.sampled_from([{}, {}, {"array_id": "a", "array_limit": 2}])),
     )
 
@@ -273,7 +274,7 @@ def _open(snapshot):
 @given(clusters(), gang_lists(most=5), gangs(number=50), st.randoms(use_true_random=False))
 @depth(100, HealthCheck.filter_too_much)  # many gangs could never run on the few nodes of a cluster
 def test_the_first_gang_starts_whatever_arrives_behind_it(nodes, crowd, first, chance):
-    first = replace(first, priority=9, array_id="", array_limit=0, not_before=None)
+    first = replace(first, priority=9, array_id="", array_limit=0, not_before=None, begin=None)
     up = [replace(node, ready=True, cordoned="") for node in nodes]
     job = Job(
         "x", tuple(_role(demand) for demand in first.demands), queue=first.queue, topology=first.demands[0].topology
@@ -297,7 +298,7 @@ def test_the_first_gang_starts_whatever_arrives_behind_it(nodes, crowd, first, c
             if at <= turn:
                 ledger.release(run)
                 del ends[run]
-        more = replace(chance.choice(crowd), id=f"j-{1000 + turn}", number=1000 + turn, not_before=None)
+        more = replace(chance.choice(crowd), id=f"j-{1000 + turn}", number=1000 + turn, not_before=None, begin=None)
         ledger.add_pending(more)
     raise AssertionError("starved")
 
@@ -310,6 +311,24 @@ def _role(demand: Demand) -> Role:
         node_selector=demand.node_selector,
         tolerations=demand.tolerations,
     )
+
+
+@given(scenes(), st.integers(0, 20))
+@depth(200)
+def test_no_gang_starts_before_its_begin_time_and_none_of_the_others_waits_for_it(ledger, now):
+    snapshot = ledger.snapshot()
+    early = [gang for gang in snapshot.pending if gang.begin is not None and gang.begin > now]
+    plan = schedule(snapshot, now)
+    assert ids(plan).isdisjoint(gang.id for gang in early)
+    for gang in early:
+        ledger.remove_pending(gang.id)
+    without = schedule(ledger.snapshot(), now)
+    assert [str(each) for each in plan.admissions] == [str(each) for each in without.admissions]
+    assert plan.preemptions == without.preemptions
+    assert list(plan.order) == list(without.order)
+    if early:
+        assert plan.due is not None
+        assert plan.due <= min(gang.begin for gang in early)
 
 
 # --- the reasons are true -------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ below it, up to an empty line, are what it decided. `pytest --rewrite` writes th
                                          topology=rack (or rack,preferred or rack,spread or rack,slice=4)
                                          elastic=1:4 preemptible=no start-timeout=60s unreachable-grace=30s
                                          verdict=act gpu-type=a100,h100
+                                         begin=300s (from the beginning of the script)
     policy min-runtime=60s               also resize-interval
     started a · exit a 1 code=1 · exit a 1 signal=9 · gone a · gone a 1 (member 1 never started)
     saved a · cancel a · kill a · suspend a · resume a · cordon n1 · wait 10s
@@ -246,6 +247,7 @@ def _job(name: str, options: dict[str, str]) -> Job:
         restart=RestartPolicy(int(options.get("restarts", 0)), verdict=VerdictUse(options.get("verdict", "tell"))),
         suspend="hold" in options,
         after=tuple(_dependency(text) for text in options.get("after", "").split(",") if text),
+        begin=_ms(options["begin"]) if "begin" in options else None,
         array=_array(options["array"]) if "array" in options else None,
         topology=_topology(options["topology"]) if "topology" in options else None,
         preemptible=options.get("preemptible") != "no",

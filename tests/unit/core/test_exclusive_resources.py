@@ -10,7 +10,7 @@ from windlass.core.invariants import snapshot_violations
 from windlass.core.model.gang import Demand, start_gang
 from windlass.core.model.node import Topology
 from windlass.core.model.policy import Policy
-from windlass.core.model.reasons import Reason, Verdict
+from windlass.core.model.reasons import Gate, Reason, Verdict
 from windlass.core.nodes.exclusive_requests import MAX_CONTENDED
 
 HOUR = 3_600_000
@@ -168,6 +168,7 @@ def test_the_number_of_columns_is_bounded_and_shared_between_namespaces():
         Reason.ADMISSION_GATED,
         "requests apart/greedy/a.b/c=299, as other gangs do: at most 256 host ports and anti-affinities that several "
         "gangs request are scheduled at a time",
+        gate=Gate.EXCLUSIVE_RESOURCE,
     )
     for gang in pairs[:2]:
         ledger.remove_pending(gang.id)

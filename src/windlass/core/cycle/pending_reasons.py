@@ -49,6 +49,8 @@ class PendingReasons(Mapping[str, Verdict]):
         expected = None if verdict.reason in PERMANENT_REASONS else self._expectations.get(job_id)
         if expected is None or (expected.certainty is StartCertainty.EXPECTED and expected.at <= self._cycle.now):
             return verdict  # by total amounts it has room now, node by node it has none: no estimate
+        if verdict.eta is not None and expected.at <= verdict.eta:
+            return verdict  # it has room at its begin time
         return replace(verdict, eta=expected.at, certainty=expected.certainty)
 
     def __iter__(self) -> Iterator[str]:

@@ -226,6 +226,7 @@ def _due(snapshot: Snapshot, running: list[RunningGang], now: int) -> int | None
     moments = [run.admitted_at + policy.min_runtime for run in running]
     moments += [run.unevictable_until for run in running if run.unevictable_until is not None]
     moments += [at for each in snapshot.reservations for at in (each.start, each.end)]
+    moments += [each.gangs[0].begin or 0 for each in snapshot.classes]
     moments = moments if snapshot.classes else []
     if (next_change := order_of(policy).next_change) is not None:
         moments += [at for run in running if (at := next_change(run, policy, now)) is not None]

@@ -8,6 +8,7 @@ from windlass.core.cycle.running_changes import RunningChanges
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
 from windlass.core.model.plan import Admission, Plan
 from windlass.core.model.snapshot import Snapshot
+from windlass.core.queues.admission_gates import next_begin
 from windlass.core.queues.orders.registry import order_of
 
 
@@ -33,7 +34,7 @@ def schedule_with_cycle(snapshot: Snapshot, now: int, watched: str = "") -> tupl
 
 def _run(cycle: SchedulingCycle, changes: RunningChanges | None = None) -> SchedulingCycle:
     changes = changes or RunningChanges(cycle)
-    # 1. gates: gangs that wait for a backoff, another job or their array's limit are left out
+    # 1. gates: gangs that wait for a backoff, another job, their begin time or their array's limit are left out
     classes = [each for each in cycle.snapshot.classes if not cycle.is_gated(each.gangs[0])]
     # 2. by turn: each gang starts, or is blocked; the first blocked gangs hold reservations
     rest = start_by_turn(cycle, changes, classes)
@@ -63,5 +64,5 @@ def _plan(cycle: SchedulingCycle, changes: RunningChanges) -> Plan:
 def _due(cycle: SchedulingCycle, changes: RunningChanges) -> int | None:
     """The next time, in ms, at which time alone may change the decisions."""
     boundaries = [at for each in cycle.snapshot.reservations for at in (each.start, each.end) if at > cycle.now]
-    due = changes.due
-    return min(boundaries if due is None else [*boundaries, due], default=None)
+    begin = next_begin((each.gangs[0].begin for each in cycle.snapshot.classes), cycle.now)
+    return min([*boundaries, *(at for at in (begin, changes.due) if at is not None)], default=None)

@@ -104,8 +104,14 @@ def estimate_starts(
         if reserved is not None:
             found[gang.id] = StartEstimate(reserved, StartCertainty.BOUND)
         elif cell is not None:
-            found[gang.id] = StartEstimate(cycle.now + _EDGE_LIST[cell], StartCertainty.EXPECTED)
+            found[gang.id] = StartEstimate(_time_of(cell, gang, cycle.now), StartCertainty.EXPECTED)
     return found
+
+
+def _time_of(cell: int, gang: PendingGang, now: int) -> int:
+    """The time, in ms, at which a gang starts in a cell: when its backoff or begin time ends, if that comes before."""
+    opens = gang.earliest_start
+    return opens if opens > now and cell == bisect_left(_EDGE_LIST, opens - now) else now + _EDGE_LIST[cell]
 
 
 def _first_long_cell(blocked: Mask, walltime: int | None, not_before: int) -> int:
@@ -249,7 +255,7 @@ class _CapacityGrid:
             blocked: Mask = np.logical_or.reduce(masks)
         else:
             blocked = masks[0] if masks else np.zeros(_UNREACHED, np.bool_)
-        return _first_long_cell(blocked, gang.walltime, (gang.not_before or 0) - self._cycle.now)
+        return _first_long_cell(blocked, gang.walltime, gang.earliest_start - self._cycle.now)
 
     def _needs_of(self, gang: PendingGang) -> list[_PoolDemand]:
         found = self._needs.get(id(gang.demands))

@@ -76,7 +76,7 @@ class _Lookahead:
         self._running = dict(snapshot.running)
         self._stopped: dict[str, RunningGang] = {}
         """Running gangs that wait again when they have stopped, as they ran."""
-        times = {each.gangs[0].not_before or now for each in snapshot.classes}
+        times = {at for each in snapshot.classes for at in (each.gangs[0].not_before, each.gangs[0].begin) if at}
         times |= {at for each in snapshot.reservations for at in (each.start, each.end)}
         self._boundaries = sorted(at for at in times if at > now)
         self._ends = [(max(run.ends_by, now), run.id) for run in snapshot.running.values() if run.ends_by is not None]

@@ -72,6 +72,9 @@ class PendingGang:
     array_id: str = ""
     array_limit: int = 0
     not_before: int | None = None
+    """End of its backoff, in ms."""
+    begin: int | None = None
+    """Its begin time, in ms: it does not start earlier, and its age counts from then."""
     user: str = ""
     run_time: int = 0
     """Time, in ms, for which it has held nodes before."""
@@ -86,6 +89,11 @@ class PendingGang:
     """Time, in ms, that it may take to stop; part of `walltime`."""
     hold: str = ""
     """Why it may not start at present, whatever is free; "" if it may."""
+
+    @property
+    def earliest_start(self) -> int:
+        """Time, in ms, from which neither its backoff nor its begin time keeps it from starting; 0: none does."""
+        return max(self.not_before or 0, self.begin or 0)
 
     @cached_property
     def minimum_request(self) -> Mapping[str, int]:
@@ -228,7 +236,7 @@ def milli_gpus_of(demands: tuple[Demand, ...]) -> int:
 def class_key_of(gang: PendingGang) -> ClassKey:
     """Returns the key of a gang's equivalence class: every input of the decision except its position."""
     limited = (gang.array_id, gang.array_limit) if gang.array_limit else None
-    time = gang.waits_for, gang.wanted, gang.not_before, gang.hold
+    time = gang.waits_for, gang.wanted, gang.not_before, gang.begin, gang.hold
     return gang.shape, gang.user, gang.priority, gang.preemptible, limited, *time
 
 
@@ -300,7 +308,7 @@ def pending_of(state: JobState) -> PendingGang:
         number=state.number,
         queue=job.queue,
         priority=job.priority,
-        since=status.created_at if status.queued_at is None else status.queued_at,
+        since=_waits_since(state),
         demands=demands,
         shape=shape_of(job.queue, demands),
         walltime=None if job.walltime is None else job.walltime + job.grace,
@@ -309,6 +317,7 @@ def pending_of(state: JobState) -> PendingGang:
         array_id=job.array.array_id if job.array else "",
         array_limit=job.array.limit if job.array else 0,
         not_before=status.not_before,
+        begin=job.begin,
         user=job.user,
         run_time=status.run_time,
         service=status.service,
@@ -318,6 +327,13 @@ def pending_of(state: JobState) -> PendingGang:
         grace=job.grace,
         hold=job.hold,
     )
+
+
+def _waits_since(state: JobState) -> int:
+    """Returns the time, in ms, from which a job's age counts: that of a job with a begin time counts from then."""
+    status = state.status
+    queued_at = status.created_at if status.queued_at is None else status.queued_at
+    return max(queued_at, state.job.begin or 0)
 
 
 def _wanted(job: Job, status: Status) -> tuple[Condition, ...]:
@@ -354,7 +370,7 @@ def running_of(state: JobState, placement: Placement) -> RunningGang:
         ends_by=_ends_by(state, admitted_at),
         array_id=job.array.array_id if job.array else "",
         user=job.user,
-        since=status.created_at if status.queued_at is None else status.queued_at,
+        since=_waits_since(state),
         run_time=status.run_time,
         service=status.service,
         saved_at=status.saved_at,

@@ -250,6 +250,8 @@ class Job:
     """The other scheduler that chooses the nodes of its members; "": this one does. Such a job is admitted by quota
     alone: it has no constraints on nodes, and holds nothing on them."""
     after: tuple[Dependency, ...] = ()
+    begin: int | None = None
+    """Earliest start, in ms since the epoch. None, or a time that has passed: as soon as there is room."""
     array: ArrayMember | None = None
     topology: TopologyRequest | None = None
     gpu_types: tuple[str, ...] = ()

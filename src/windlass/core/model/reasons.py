@@ -18,7 +18,7 @@ class Reason(StrEnum):
     ON_HOLD = "OnHold"
     """Backoff after a failure, or its state cannot be written."""
     ADMISSION_GATED = "AdmissionGated"
-    """Waits for another job (`--after`) or for its array's limit."""
+    """Waits for another job (`--after`), for its begin time (`--begin`) or for its array's limit."""
     NO_MATCHING_FLAVOR = "NoMatchingFlavor"
     """Too few nodes pass its selectors, taints and sizes, even if they were empty."""
     EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
@@ -37,6 +37,21 @@ PERMANENT_REASONS = frozenset({Reason.MISCONFIGURED, Reason.NO_MATCHING_FLAVOR, 
 """Reasons that last until the job, its queue or the nodes change."""
 
 
+class Gate(StrEnum):
+    """Gates in the order in which they are checked. A closed one keeps a gang out of the scheduling cycle."""
+
+    HOLD = "Hold"
+    """The backend or the controller cannot start it at present."""
+    BACKOFF = "Backoff"
+    """The backoff after a failure."""
+    DEPENDENCY = "Dependency"
+    """Other jobs have not reached what it waits for."""
+    BEGIN_TIME = "BeginTime"
+    EXCLUSIVE_RESOURCE = "ExclusiveResource"
+    """Too many exclusive resources are requested by several gangs."""
+    ARRAY_LIMIT = "ArrayLimit"
+
+
 class StartCertainty(StrEnum):
     """Certainty of an expected start."""
 
@@ -48,6 +63,8 @@ class StartCertainty(StrEnum):
     """Start if every gang uses its whole walltime and no new one arrives; computed from totals, so it may differ per
     node.
     """
+    EARLIEST = "earliest"
+    """Its begin time, before which it does not start; what is free then is unknown, or enough by totals."""
     UNKNOWN = "unknown"
     """Unknown: it depends on gangs without a walltime, or on something other than time."""
 
@@ -83,6 +100,8 @@ class Verdict:
     """Expected start in ms; None: unknown."""
     certainty: StartCertainty = StartCertainty.UNKNOWN
     """Certainty of `eta`."""
+    gate: Gate | None = None
+    """The closed gate; None: the gang was considered."""
 
 
 def format_count(number: int, noun: str) -> str:

@@ -1,20 +1,23 @@
-"""Admission gates: a hold of the backend or the controller, backoff, dependencies on other jobs, an array's limit.
+"""Admission gates: a hold of the backend or the controller, backoff, dependencies, a begin time, an array's limit.
 
 And an exclusive resource that several gangs request and that has no column in the node table, as too many have one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
 from itertools import zip_longest
 from types import MappingProxyType
 
 from windlass.core.model.gang import PendingGang
 from windlass.core.model.job import Condition
-from windlass.core.model.reasons import Reason, Verdict
+from windlass.core.model.reasons import Gate, Reason, StartCertainty, Verdict
 from windlass.core.nodes.exclusive_requests import MAX_CONTENDED
 from windlass.core.nodes.exclusive_rows import exclusive_names
 
+_LAST_MS = 253_402_300_799_000
+"""End of the year 9999, the last time that has a text."""
 _AWAITED = MappingProxyType({Condition.STARTED: "start", Condition.FAILED: "fail"})
 
 
@@ -26,7 +29,7 @@ def is_gated(gang: PendingGang, arrays: Mapping[str, int], uncounted: Collection
     return (
         bool(gang.hold)
         or bool(gang.waits_for)
-        or (gang.not_before is not None and now < gang.not_before)
+        or now < gang.earliest_start
         or (gang.array_limit > 0 and arrays.get(gang.array_id, 0) >= gang.array_limit)
         or (bool(uncounted) and any(name in uncounted for name in exclusive_names(gang.demands)))
     )
@@ -35,19 +38,35 @@ def is_gated(gang: PendingGang, arrays: Mapping[str, int], uncounted: Collection
 def gate_verdict(gang: PendingGang, arrays: Mapping[str, int], uncounted: Collection[str], now: int) -> Verdict | None:
     """Returns the verdict of the first closed gate, or None if all are open."""
     if gang.hold:
-        return Verdict(Reason.ON_HOLD, gang.hold)
+        return Verdict(Reason.ON_HOLD, gang.hold, gate=Gate.HOLD)
     if gang.not_before is not None and now < gang.not_before:
-        return Verdict(Reason.ON_HOLD, "waits out its backoff after a failure")
+        return Verdict(Reason.ON_HOLD, "waits out its backoff after a failure", gate=Gate.BACKOFF)
     if gang.waits_for:
-        return Verdict(Reason.ADMISSION_GATED, f"waits for {_awaited(gang)}")
+        return Verdict(Reason.ADMISSION_GATED, f"waits for {_awaited(gang)}", gate=Gate.DEPENDENCY)
+    if gang.begin is not None and now < gang.begin:
+        return _before_begin(gang.begin)
     if found := [name for name in exclusive_names(gang.demands) if name in uncounted]:
         text = f"requests {found[0]}, as other gangs do: at most {MAX_CONTENDED} host ports and anti-affinities that"
-        return Verdict(Reason.ADMISSION_GATED, f"{text} several gangs request are scheduled at a time")
+        text += " several gangs request are scheduled at a time"
+        return Verdict(Reason.ADMISSION_GATED, text, gate=Gate.EXCLUSIVE_RESOURCE)
     if is_gated(gang, arrays, uncounted, now):
         running = arrays.get(gang.array_id, 0)
         text = f"{running} of its array hold{'s' * (running == 1)} nodes, its limit is {gang.array_limit}"
-        return Verdict(Reason.ADMISSION_GATED, text)
+        return Verdict(Reason.ADMISSION_GATED, text, gate=Gate.ARRAY_LIMIT)
     return None
+
+
+def next_begin(begins: Iterable[int | None], now: int) -> int | None:
+    """Returns the first begin time, in ms, that is still to come."""
+    return min((at for at in begins if at is not None and at > now), default=None)
+
+
+def _before_begin(begin: int) -> Verdict:
+    """Returns the verdict of a gang before its begin time, in a text that stays true until then."""
+    at = datetime.fromtimestamp(min(begin, _LAST_MS) / 1000, UTC)
+    text = f"waits for its begin time {at:%Y-%m-%d %H:%M}{f':{at:%S}' if at.second else ''} UTC"
+    certain = StartCertainty.EARLIEST
+    return Verdict(Reason.ADMISSION_GATED, text, eta=begin, certainty=certain, gate=Gate.BEGIN_TIME)
 
 
 def _awaited(gang: PendingGang) -> str:
