@@ -8,10 +8,13 @@ from dataclasses import replace
 from backend_host import BackendHost, Behaviour, ManualController, run_scenario
 
 from windlass.backends.port import Backend, Changes
+from windlass.controller.controller import Controller
 from windlass.core.lifecycle.commands import Forget, Launch, Stop
-from windlass.core.lifecycle.events import Event, GangGone, MemberExited, Started
+from windlass.core.lifecycle.events import Event, GangGone, MemberExited, Started, Submitted
+from windlass.core.lifecycle.state_machine import step
 from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import Job
+from windlass.core.model.reasons import Gate
 from windlass.core.model.status import Phase
 
 
@@ -159,6 +162,29 @@ def test_committed_states_outlive_the_controller(host: BackendHost) -> None:
         assert backend.recover().states == (controller.state,)
         assert backend.finished(ended_job.id) == ended_job
         assert backend.finished(controller.job_id) is None
+
+    run_scenario(host, scenario)
+
+
+def test_a_job_with_a_begin_time_is_queued_until_then_under_every_controller(host: BackendHost) -> None:
+    async def scenario() -> None:
+        first = await host.open()
+        first.recover()
+        begin = 1000 * (first.now() // 1000 + 3600)
+        late = replace(host.job(Behaviour.SUCCEED), begin=begin)
+        waiting = create_state(*await registered(host, first, late, 1), first.now())
+        waiting, _ = step(waiting, Submitted(), first.now())
+        await first.commit(Changes(states=(waiting,)))
+        await host.abandon(first)
+
+        again = await host.open()
+        recovered = again.recover()
+        assert recovered.states == (waiting,)
+        assert recovered.states[0].job.begin == begin
+        controller = Controller(recovered, again.finished)
+        controller.take_over(again.now())
+        assert controller.plan.verdicts[waiting.id].gate is Gate.BEGIN_TIME
+        assert controller.next_due() == begin
 
     run_scenario(host, scenario)
 

@@ -3,6 +3,8 @@
 import json
 import os
 import sys
+import time
+from datetime import UTC, datetime
 
 import pytest
 
@@ -85,6 +87,17 @@ def test_queue_status_and_why_of_a_waiting_job(windlass, slurm):
     assert waiting in windlass("why")[1]
     assert "jobs: 1 holds nodes, 1 waits" in windlass("status")[1]
     assert "no accounting" in windlass("status")[1]
+
+
+def test_a_job_waits_for_its_begin_time(windlass, slurm):
+    begin = (int(time.time()) // 60 + 60) * 60
+    moment = datetime.fromtimestamp(begin, UTC).isoformat()
+    waiting = submit(windlass, "--time", "10m", "--name", "late", "--begin", moment, "sleep", "1")
+    number = waiting.rpartition("-")[2]
+    slurm.wait_for(lambda: slurm.job(number)["Reason"] == "BeginTime")
+    local = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(begin))
+    assert slurm.job(number)["StartTime"] == slurm.job(number)["EligibleTime"] == local
+    assert "its earliest start is not reached" in windlass("why", waiting)[1]
 
 
 def test_logs_of_one_rank_and_to_the_end(windlass):

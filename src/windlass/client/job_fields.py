@@ -48,6 +48,7 @@ class JobFields(TypedDict, total=False):
     restart: Mapping[str, Any]
     array: str
     after: Sequence[str]
+    begin: str
     suspend: bool
     labels: Mapping[str, str]
 

@@ -31,6 +31,7 @@ from windlass.jobs.kubernetes.manifests.own_kinds import OWN_KINDS, TOPOLOGY
 from windlass.jobs.kubernetes.schedules.cron_fields import CRON_TRAINING_JOB
 from windlass.jobs.kubernetes.schedules.cron_training_job import MAX_NAME as MAX_SCHEDULE_NAME
 from windlass.jobs.syntax.names import DNS_LABEL, NODE_NAME
+from windlass.jobs.syntax.timestamps import PATTERN as MOMENT_PATTERN
 
 GROUP, VERSION = "windlass.dev", "v1alpha1"
 POLICY_NAME = "default"
@@ -129,6 +130,8 @@ def _job_spec(pod: Callable[[Schema], Schema]) -> Schema:
     }
     for name in SCHEDULE_FIELDS:
         del properties[name]
+    # A word such as now+2hours would mean another time whenever the operator reads it.
+    properties["begin"]["pattern"] = MOMENT_PATTERN
     properties["elastic"] = _ordered(properties["elastic"])
     properties["pod"] = pod(properties["pod"])
     properties["roles"] = _roles(properties["roles"], pod)

@@ -107,7 +107,7 @@ class Client:
         return self.call("POST", f"/v1/jobs/{quote(name)}/{verb}", how)
 
     def update(self, name: str, **changes: int) -> Json:
-        """Changes the `priority` or the `walltime` (ms, 0 for none) of a job."""
+        """Changes `priority`, `walltime` (ms, 0 for none) or `begin` (ms since the epoch, 0 for at once) of a job."""
         return self.call("POST", f"/v1/jobs/{quote(name)}/update", changes)
 
     def nodes(self) -> list[Json]:

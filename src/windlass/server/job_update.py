@@ -1,4 +1,4 @@
-"""A requested change of a job's priority or time limit: its values, and whether the job's state allows it."""
+"""A requested change of a job's priority, time limit or begin time: new values, and whether its state allows them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from windlass.core.lifecycle.spec_update import can_change
 from windlass.core.model.job import Job
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.jobs.syntax.durations import MAX_DURATION
+from windlass.jobs.syntax.timestamps import MAX_MOMENT
 from windlass.server.actions import describe_end
 from windlass.server.errors import ApiError, ErrorCode
 
 _MAX_PRIORITY = 10**9
-FIELDS = ("priority", "walltime")
+FIELDS = ("priority", "walltime", "begin")
 
 
 @dataclass(frozen=True, slots=True)
 class JobUpdate:
-    """New values of a job; None: as before. A `walltime` of 0 ms is no limit."""
+    """New values of a job; None: as before. A `walltime` of 0 ms is no limit, a `begin` of 0 ms at once."""
 
     priority: int | None = None
     walltime: int | None = None
+    begin: int | None = None
 
 
 def read_priority(body: Mapping[str, Any]) -> int:
@@ -37,12 +39,18 @@ def read_update(body: Mapping[str, Any]) -> JobUpdate:
     """The change in the body of a request. Raises ApiError."""
     if not body or not body.keys() <= set(FIELDS):
         raise ApiError(ErrorCode.BAD_REQUEST, f"an update of a job has {' or '.join(FIELDS)}, and nothing else")
-    walltime = body.get("walltime")
-    if walltime is not None and (
-        not isinstance(walltime, int) or isinstance(walltime, bool) or not 0 <= walltime <= MAX_DURATION
-    ):
-        raise ApiError(ErrorCode.BAD_REQUEST, f"walltime is a number of milliseconds from 0 to {MAX_DURATION}")
-    return JobUpdate(read_priority(body) if "priority" in body else None, walltime)
+    return JobUpdate(
+        read_priority(body) if "priority" in body else None,
+        _read_ms(body, "walltime", MAX_DURATION),
+        _read_ms(body, "begin", MAX_MOMENT),
+    )
+
+
+def _read_ms(body: Mapping[str, Any], name: str, most: int) -> int | None:
+    value = body.get(name)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most):
+        return value
+    raise ApiError(ErrorCode.BAD_REQUEST, f"{name} is a number of milliseconds from 0 to {most}")
 
 
 def updated_job(state: JobState, update: JobUpdate) -> Job:
@@ -54,6 +62,11 @@ def updated_job(state: JobState, update: JobUpdate) -> Job:
         changed = replace(changed, walltime=update.walltime or None)
     if state.status.phase in TERMINAL:
         raise ApiError(ErrorCode.WRONG_STATE, f"{state.id} {describe_end(state.status)}")
+    if update.begin is not None:
+        if state.status.placement is not None:
+            fix = "suspend it first, then change its begin time, then resume it"
+            raise ApiError(ErrorCode.WRONG_STATE, f"{state.id} holds nodes: its begin time has passed", fix)
+        changed = replace(changed, begin=update.begin or None)
     if not can_change(state, changed):
         what = "priority" if update.priority is not None and update.priority > state.job.priority else "time limit"
         raise ApiError(

@@ -104,9 +104,9 @@ class LocalActions:
         return {"jobs": await self._apply(verb, allowed, body)}
 
     async def update(self, name: str, update: JobUpdate) -> Json:
-        """Changes priority or time limit of a job, or of an array's members that have not ended; returns the lines.
+        """Changes priority, time limit or begin time of a job, or of an array's members that have not ended.
 
-        One that holds nodes can only get lower ones.
+        Returns the lines. One that holds nodes can only get lower ones.
         """
         _check_writable(self._feed)
         states = [await self._service.lookup.state(job_id) for job_id in await self._service.lookup.ids(name)]

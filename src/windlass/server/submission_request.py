@@ -19,6 +19,7 @@ from windlass.jobs.description.submission import Submission, array_members
 from windlass.jobs.schedules.schedule import Schedule
 from windlass.jobs.syntax.array_indexes import MAX_ARRAY
 from windlass.jobs.syntax.names import JOB_NAME, is_name
+from windlass.jobs.syntax.timestamps import MAX_MOMENT
 from windlass.server.errors import ApiError, ErrorCode
 
 KEY_LABEL = "windlass.dev/submission"
@@ -73,6 +74,7 @@ def _find_invalid(submission: Submission) -> str:
         *map(_find_invalid_counts, job.roles),
         _find_invalid_indexes(submission.array),
         _find_invalid_times(submission.schedule),
+        "" if 0 <= (job.begin or 0) <= MAX_MOMENT else f"begin is a time in ms from 0 to {MAX_MOMENT}",
     ]
     if wrong := next(filter(None, checks), ""):
         return wrong

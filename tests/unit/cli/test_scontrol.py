@@ -91,6 +91,8 @@ def test_update_changes_time_limit_and_priority(listed, windlass):
     assert listed.asked[-1][3] == {"walltime": 7_200_000, "priority": 7}
     windlass("scontrol", "update", "JobId=2", "TimeLimit=UNLIMITED", "Nice=5")
     assert listed.asked[-1][3] == {"walltime": 0, "priority": -5}
+    windlass("scontrol", "update", "JobId=2", "StartTime=2026-11-28T08:00Z")
+    assert listed.asked[-1][3] == {"begin": 1_795_852_800_000}
 
 
 @pytest.mark.parametrize(
@@ -106,6 +108,7 @@ def test_update_changes_time_limit_and_priority(listed, windlass):
         (["update", "JobId=2"], 1, "update needs JobId=ID and new values"),
         (["update", "JobId=2", "NumNodes=4"], 1, "numnodes of a job cannot be changed\nvalues are TimeLimit"),
         (["update", "JobId=2", "TimeLimit=soon"], 1, "timelimit=soon is no valid value"),
+        (["update", "JobId=2", "StartTime=soon"], 1, "starttime=soon is no valid value"),
         (["update", "JobId=2", "Nice=1", "--on", "c"], 1, "update changes jobs of this machine only"),
     ],
 )

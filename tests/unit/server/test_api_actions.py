@@ -376,7 +376,23 @@ def test_the_time_limit_of_a_running_job_only_becomes_lower(daemon, job):
     refused = daemon.post("/v1/jobs/holder-1/update", {"walltime": 0})
     assert refused.error == (409, "wrong_state", "holder-1 holds nodes: its time limit can only become lower")
     wrong = daemon.post("/v1/jobs/holder-1/update", {"colour": 1})
-    assert wrong.error == (400, "bad_request", "an update of a job has priority or walltime, and nothing else")
+    assert wrong.error == (400, "bad_request", "an update of a job has priority or walltime or begin, and nothing else")
+
+
+def test_the_begin_time_of_a_waiting_job_can_be_changed_until_it_starts(daemon, job):
+    late = daemon.backend.now() + 3_600_000
+    daemon.submit(replace(job("late"), begin=late))
+    path = "/v1/jobs?all=True&fields=id,reason,gate,eta,begin"
+    [line] = daemon.get(path).json["jobs"]
+    assert line == {"id": "late-1", "reason": "AdmissionGated", "gate": "BeginTime", "eta": late, "begin": late}
+    daemon.post("/v1/jobs/late-1/update", {"begin": late + 60_000})
+    assert daemon.get(path).json["jobs"][0]["eta"] == late + 60_000
+    daemon.post("/v1/jobs/late-1/update", {"begin": 0})
+    assert daemon.get(path).json["jobs"][0]["reason"] != "AdmissionGated"
+    refused = daemon.post("/v1/jobs/late-1/update", {"begin": late})
+    assert refused.error == (409, "wrong_state", "late-1 holds nodes: its begin time has passed")
+    wrong = daemon.post("/v1/jobs/late-1/update", {"begin": -1})
+    assert wrong.error == (400, "bad_request", "begin is a number of milliseconds from 0 to 253402300799000")
 
 
 def test_a_changed_priority_is_a_line_of_the_history(daemon, job):

@@ -25,7 +25,7 @@ Record: TypeAlias = Sequence[Sequence[tuple[str, str]]]
 """Lines of keys and values."""
 JOB_FIELDS = (
     *("id", "number", "array", "index", "name", "user", "queue", "priority", "replicas", "ranks", "request", "nodes"),
-    *("attempts", "created_at", "queued_at", "started_at", "walltime", "exit_code", "eta", "after", "avoid"),
+    *("attempts", "created_at", "queued_at", "started_at", "walltime", "exit_code", "eta", "begin", "after", "avoid"),
     *("labels", "command", "workdir", "whole_node", *STATE, *RUN_TIME),
 )
 """Fields of a row that `job_record` needs."""
@@ -47,7 +47,7 @@ def job_record(row: Row) -> Record:
         [("JobState", job_state(row)), ("Reason", row["reason"] or "None"), _dependency(row)],
         [("Requeue", "1"), ("Restarts", str(max(0, row["attempts"] - 1))), ("ExitCode", exit_code(row))],
         [("RunTime", elapsed_time(row)), ("TimeLimit", slurm_duration(row["walltime"], "UNLIMITED"))],
-        [("SubmitTime", slurm_time(row["created_at"])), ("EligibleTime", slurm_time(row["queued_at"]))],
+        [("SubmitTime", slurm_time(row["created_at"])), ("EligibleTime", _eligible_time(row))],
         [("StartTime", job_fields.start_of(row)), ("EndTime", job_fields.end_of(row)), ("Deadline", "N/A")],
         [("Partition", row["queue"]), ("ExcNodeList", node_list(row.get("avoid", ())) or NULL)],
         [("NodeList", node_list(row["nodes"]) or NULL), ("BatchHost", row["nodes"][0] if row["nodes"] else NULL)],
@@ -57,6 +57,11 @@ def job_record(row: Row) -> Record:
         [("Command", job_fields.command_of(row))],
         [("WorkDir", row.get("workdir") or NULL)],
     ]
+
+
+def _eligible_time(row: Row) -> str:
+    """The time from which a job may start: it waits in the queue, and its begin time has come."""
+    return slurm_time(max(row["queued_at"] or 0, row.get("begin") or 0))
 
 
 def _of_account(row: Row) -> Iterator[tuple[str, str]]:

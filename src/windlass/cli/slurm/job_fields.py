@@ -53,8 +53,8 @@ def gpus_of(row: Row) -> str:
 
 
 def start_of(row: Row) -> str:
-    """When a job started, or is expected to start."""
-    return slurm_time(row["started_at"] or row["eta"])
+    """When a job started, is expected to start, or may start at the earliest."""
+    return slurm_time(row["started_at"] or row["eta"] or row.get("begin"))
 
 
 def end_of(row: Row) -> str:
@@ -158,7 +158,7 @@ FIELDS = MappingProxyType(
         "r": SlurmField("REASON", _text("reason"), ("reason",)),
         "R": SlurmField("NODELIST(REASON)", _nodes_or_reason, ("nodes", "reason")),
         "s": SlurmField("SELECT_JOBINFO", _always(NONE)),
-        "S": SlurmField("START_TIME", start_of, ("started_at", "eta")),
+        "S": SlurmField("START_TIME", start_of, ("started_at", "eta", "begin")),
         "t": SlurmField("ST", lambda row: LETTERS[job_state(row)], STATE),
         "T": SlurmField("STATE", job_state, STATE),
         "u": SlurmField("USER", _text("user"), ("user",)),
@@ -230,7 +230,7 @@ def sort_keys(text: str) -> list[SortKey]:
 
 JSON_FIELDS = (
     *("name", "user", "queue", "phase", "reason", "priority", "nodes", "replicas", "ranks", "walltime", "attempts"),
-    *("created_at", "started_at", "eta", "finished_at"),
+    *("created_at", "started_at", "eta", "begin", "finished_at"),
 )
 """Fields of a row that `job_json` needs."""
 
@@ -244,7 +244,7 @@ def job_json(row: Row) -> dict[str, Any]:
     """A job as an entry of `squeue --json`: names of Slurm's REST API, times in seconds."""
     times = {
         "submit_time": row["created_at"],
-        "start_time": row["started_at"] or row["eta"],
+        "start_time": row["started_at"] or row["eta"] or row.get("begin"),
         "end_time": row["finished_at"],
     }
     return {

@@ -34,11 +34,14 @@ def format_time(at: int | None, now: int | None = None) -> str:
     return time.strftime(of_year if then[0] == today[0] else "%Y-%m-%d %H:%M", then)
 
 
+_CERTAINTIES = {"bound": "by", "earliest": "from"}
+
+
 def format_start(at: int | None, sure: str, now: int | None = None) -> str:
-    """Returns an expected start: "by 14:20:05" if that is a guaranteed bound, "~ 14:20:05" if it is an estimate."""
+    """Returns an expected start: "by 14:20:05" is a guaranteed bound, "from 14:20:05" a begin time, "~" an estimate."""
     if at is None:
         return "-"
-    return f"{'by' if sure == 'bound' else '~'} {format_time(at, now)}"
+    return f"{_CERTAINTIES.get(sure, '~')} {format_time(at, now)}"
 
 
 def format_resources(resources: Mapping[str, int]) -> str:

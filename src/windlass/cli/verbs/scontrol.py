@@ -28,7 +28,7 @@ _ACTIONS = {
     "requeue": ("suspend", "resume"),
 }
 """Word → actions on the job, in order."""
-_UPDATED = "TimeLimit, Priority, Nice"
+_UPDATED = "TimeLimit, Priority, Nice, StartTime"
 Row = dict[str, Any]
 
 
@@ -178,6 +178,7 @@ def _update(words: Sequence[str], target: tuple[Any, ...]) -> int:
 
 def _changes(pairs: dict[str, str]) -> dict[str, int]:
     """New values by their names in the API. Raises UsageError for a name that cannot be changed, or a wrong value."""
+    from windlass.jobs.description.begin_time import read_begin  # noqa: PLC0415
     from windlass.jobs.slurm.option_values import parse_time_limit  # noqa: PLC0415
 
     changes: dict[str, int] = {}
@@ -187,10 +188,12 @@ def _changes(pairs: dict[str, str]) -> dict[str, int]:
                 changes["walltime"] = parse_time_limit(value) or 0
             elif name in ("priority", "nice"):
                 changes["priority"] = int(value) * (1 if name == "priority" else -1)
+            elif name == "starttime":
+                changes["begin"] = read_begin(value)
             else:
                 raise UsageError(f"scontrol: {name[:40]} of a job cannot be changed\nvalues are {_UPDATED}")
         except ValueError:
             raise UsageError(
-                f"scontrol: {name}={value[:40]} is no valid value\nTimeLimit=1:00:00, Priority=10"
+                f"scontrol: {name}={value[:40]} is no valid value\nTimeLimit=1:00:00, Priority=10, StartTime=now+1hour"
             ) from None
     return changes

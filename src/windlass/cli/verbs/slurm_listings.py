@@ -18,9 +18,9 @@ from windlass.cli.slurm.field_values import ENDED, LETTERS, job_state
 from windlass.cli.slurm.format_text import format_rows, parse_format
 from windlass.cli.slurm.partitions import partition_names, read_partitions
 from windlass.cli.slurm.queue_layout import read_layout
-from windlass.cli.slurm.time_words import parse_time
 from windlass.cli.target import controller_client, own_name, record_source, warn_if_offline
 from windlass.cli.target_options import OnOption, StateOption
+from windlass.jobs.syntax.time_words import parse_time
 from windlass.server.errors import ApiError, ErrorCode
 
 MAX_JOBS = 1_000_000

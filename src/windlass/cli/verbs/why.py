@@ -81,7 +81,8 @@ def why(
     """Explain why a job waits: what is missing by node, which jobs hold it until when, what would start now instead.
 
     Without a job: a line for each waiting job. "by 14:20" is a bound: the job starts then at the latest unless another
-    job is put ahead of it. "~ 14:20" is an estimate: the start if all jobs use their walltime in full.
+    job is put ahead of it. "~ 14:20" is an estimate: the start if all jobs use their walltime in full. "from 14:20" is
+    the begin time of a job, before which it does not start.
     """
     if what_if and not job:
         raise UsageError("--what-if is about one job; name it")
@@ -183,19 +184,23 @@ def _print_explanation(found: Json, now: int, *, paint: bool) -> None:
         print("would start now:", " | ".join(each["change"] for each in found["would_start"]))
 
 
+_PROVISOS = {"bound": "unless a job is put ahead of it", "earliest": "its begin time, if nodes are free then"}
+"""Certainty of a start → the condition under which it holds; of any other, that of an estimate."""
+
+
 def _start_lines(found: Json, now: int) -> Iterator[str]:
     """Yields the jobs ahead, limits of the start and the expected start."""
     if found["ahead"]:
         yield f"queued behind: {shorten(found['ahead'], _AHEAD_SHOWN)}"
-    if found["not_before"]:
+    at, sure = found["expected"], (found["verdict"] or {"certainty": ""})["certainty"]
+    if found["not_before"] and found["not_before"] != at:
         yield f"not before: {format_time(found['not_before'], now)}"
     if never := found.get("never"):
         yield never
     if fixed_size := found.get("keeps_its_size"):
         yield f"size: {fixed_size}"
-    at, sure = found["expected"], (found["verdict"] or {"certainty": ""})["certainty"]
     if found["verdict"] and at is not None:
-        proviso = "unless a job is put ahead of it" if sure == "bound" else "if all jobs use their walltime in full"
+        proviso = _PROVISOS.get(sure, "if all jobs use their walltime in full")
         yield f"starts: {format_start(at, sure, now)} (in {format_duration(at - now)}), {proviso}"
 
 

@@ -75,7 +75,7 @@ class Explanation:
     `eta` is a bound that holds whatever else waits; this is an expectation.
     """
     not_before: int | None
-    """End of its backoff, in ms."""
+    """End of its backoff, or its begin time, in ms: the later one. None: neither keeps it from starting."""
     would_start: tuple[Alternative, ...]
     keeps_its_size: str = ""
     """The reason why an elastic gang is not resized while it runs; "": it may be resized."""
@@ -106,7 +106,7 @@ def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
         nodes=tuple(_node_views(cycle, gang, demand, column)),
         frees=_holders(cycle, gang, demand, resource) if position and not started else (),
         expected=now if starts is not None else expected_start(snapshot, gang, now),
-        not_before=gang.not_before,
+        not_before=gang.earliest_start if gang.earliest_start > now else None,
         would_start=find_alternatives(snapshot, gang, now) if position else (),
         keeps_its_size=fixed_size_reason(gang.demands),
         chosen=role_choices(cycle.watched_view, table, gang.demands, starts, snapshot.policy)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
 
 from windlass.core.model.job import Job, Role
+from windlass.core.model.moments import format_moment_utc
 
 _IGNORED = frozenset({"roles", "labels", "hold", "agent"})
 """Fields that are compared by role, or that a backend sets and users do not."""
 _OPAQUE = frozenset({"command", "env", "pod"})
 """Fields of a role that may contain secrets or are long: their values are left out."""
-_DURATIONS = frozenset({"walltime", "deadline", "start_timeout", "unreachable_grace", "ttl", "grace"})
-"""Fields in ms, which are shown in seconds."""
 _MAX_TEXT = 60
 _MAX_CHANGES = 12
 
@@ -39,7 +38,7 @@ def _changes(start: str, before: Job | Role, after: Job | Role, ignored: frozens
         old, new = getattr(before, each.name), getattr(after, each.name)
         if old == new or each.name in ignored:
             continue
-        show = _seconds if each.name in _DURATIONS else _text
+        show = _SHOWN.get(each.name, _text)
         values = "changed" if each.name in _OPAQUE else f"{show(old)} → {show(new)}"
         yield f"{start}{each.name} {values}"
 
@@ -57,3 +56,14 @@ def _text(value: Any) -> str:
 
 def _seconds(value: int | None) -> str:
     return "none" if value is None else f"{value / 1000:g} s"
+
+
+def _moment(value: int | None) -> str:
+    return "none" if value is None else format_moment_utc(value)
+
+
+_SHOWN: dict[str, Callable[[Any], str]] = {
+    **dict.fromkeys(("walltime", "deadline", "start_timeout", "unreachable_grace", "ttl", "grace"), _seconds),
+    "begin": _moment,
+}
+"""Field in ms → how it is shown: durations in seconds."""

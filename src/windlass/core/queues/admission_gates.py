@@ -6,18 +6,16 @@ And an exclusive resource that several gangs request and that has no column in t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime
 from itertools import zip_longest
 from types import MappingProxyType
 
 from windlass.core.model.gang import PendingGang
 from windlass.core.model.job import Condition
+from windlass.core.model.moments import format_moment_utc
 from windlass.core.model.reasons import Gate, Reason, StartCertainty, Verdict
 from windlass.core.nodes.exclusive_requests import MAX_CONTENDED
 from windlass.core.nodes.exclusive_rows import exclusive_names
 
-_LAST_MS = 253_402_300_799_000
-"""End of the year 9999, the last time that has a text."""
 _AWAITED = MappingProxyType({Condition.STARTED: "start", Condition.FAILED: "fail"})
 
 
@@ -41,19 +39,24 @@ def gate_verdict(gang: PendingGang, arrays: Mapping[str, int], uncounted: Collec
         return Verdict(Reason.ON_HOLD, gang.hold, gate=Gate.HOLD)
     if gang.not_before is not None and now < gang.not_before:
         return Verdict(Reason.ON_HOLD, "waits out its backoff after a failure", gate=Gate.BACKOFF)
-    if gang.waits_for:
-        return Verdict(Reason.ADMISSION_GATED, f"waits for {_awaited(gang)}", gate=Gate.DEPENDENCY)
-    if gang.begin is not None and now < gang.begin:
+    if gang.begin is not None and now < gang.begin and not gang.waits_for:
         return _before_begin(gang.begin)
+    if not is_gated(gang, arrays, uncounted, now):
+        return None
+    gate, text = _closed_gate(gang, arrays, uncounted)
+    return Verdict(Reason.ADMISSION_GATED, text, gate=gate)
+
+
+def _closed_gate(gang: PendingGang, arrays: Mapping[str, int], uncounted: Collection[str]) -> tuple[Gate, str]:
+    """Returns the closed gate of a gang that waits for no time, and a text."""
+    if gang.waits_for:
+        return Gate.DEPENDENCY, f"waits for {_awaited(gang)}"
     if found := [name for name in exclusive_names(gang.demands) if name in uncounted]:
         text = f"requests {found[0]}, as other gangs do: at most {MAX_CONTENDED} host ports and anti-affinities that"
-        text += " several gangs request are scheduled at a time"
-        return Verdict(Reason.ADMISSION_GATED, text, gate=Gate.EXCLUSIVE_RESOURCE)
-    if is_gated(gang, arrays, uncounted, now):
-        running = arrays.get(gang.array_id, 0)
-        text = f"{running} of its array hold{'s' * (running == 1)} nodes, its limit is {gang.array_limit}"
-        return Verdict(Reason.ADMISSION_GATED, text, gate=Gate.ARRAY_LIMIT)
-    return None
+        return Gate.EXCLUSIVE_RESOURCE, f"{text} several gangs request are scheduled at a time"
+    running = arrays.get(gang.array_id, 0)
+    text = f"{running} of its array hold{'s' * (running == 1)} nodes, its limit is {gang.array_limit}"
+    return Gate.ARRAY_LIMIT, text
 
 
 def next_begin(begins: Iterable[int | None], now: int) -> int | None:
@@ -63,8 +66,7 @@ def next_begin(begins: Iterable[int | None], now: int) -> int | None:
 
 def _before_begin(begin: int) -> Verdict:
     """Returns the verdict of a gang before its begin time, in a text that stays true until then."""
-    at = datetime.fromtimestamp(min(begin, _LAST_MS) / 1000, UTC)
-    text = f"waits for its begin time {at:%Y-%m-%d %H:%M}{f':{at:%S}' if at.second else ''} UTC"
+    text = f"waits for its begin time {format_moment_utc(begin)}"
     certain = StartCertainty.EARLIEST
     return Verdict(Reason.ADMISSION_GATED, text, eta=begin, certainty=certain, gate=Gate.BEGIN_TIME)
 

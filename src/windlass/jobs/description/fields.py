@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from windlass.core.model.job import Job, Launcher, RestartPolicy, VerdictUse
 from windlass.jobs.description.agent_command import AGENT_SOURCES
+from windlass.jobs.description.begin_time import BEGIN
 from windlass.jobs.description.mesh import MESH
 from windlass.jobs.description.network import NETWORK
 from windlass.jobs.description.placement_fields import ELASTIC, GPU_PARTS, MAX_REPLICAS, PLACING, REPLICA_PLACING
@@ -408,6 +409,7 @@ JOB: Table = (
         flags=("--after",),
         foreign_names=("depends_on", "dependency", "dependencies", "needs"),
     ),
+    BEGIN,
     Field(
         "suspend",
         "Hold it: it waits until a user resumes it.",

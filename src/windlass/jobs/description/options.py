@@ -54,6 +54,7 @@ class RunOptions:
     cron_deadline: str | None = None
     cron_keep: int | None = None
     cron_keep_failed: int | None = None
+    begin: str | None = None
     workdir: str | None = None
     launcher: str | None = None
     agent: str | None = None

@@ -74,6 +74,7 @@ def as_fields(submission: Submission) -> dict[str, Any]:
         "array": (submission.array, submission.array_limit) if submission.array else None,
         **schedule_values(submission.schedule),
         "after": job.after,
+        "begin": job.begin,
         "suspend": job.suspend,
         "labels": job.labels,
     }

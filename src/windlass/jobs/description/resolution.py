@@ -13,6 +13,7 @@ from windlass import wire
 from windlass.core.model.job import Job, Launcher, RestartPolicy, Role, Toleration, TopologyRequest, VerdictUse
 from windlass.core.model.resources import CPU, GPU, GPU_MILLI, MEMORY
 from windlass.jobs.description.agent_command import under_agent
+from windlass.jobs.description.begin_time import check_begin
 from windlass.jobs.description.mesh import mesh_mismatch
 from windlass.jobs.description.schedule_fields import check_schedule, read_schedule
 from windlass.jobs.description.submission import Submission
@@ -52,6 +53,7 @@ def check(values: Values) -> Iterator[tuple[FieldPath, str]]:
     yield from _check_agent(values)
     yield from _check_meshes(values)
     yield from check_schedule(values)
+    yield from check_begin(values)
 
 
 def _check_sizes(values: Values) -> Iterator[tuple[FieldPath, str]]:
@@ -169,7 +171,7 @@ def _launcher(values: Values, words: Sequence[str]) -> Launcher:
 
 
 _LIMITS = ("deadline", "start_timeout", "unreachable_grace", "ttl", "grace")
-_AS_WRITTEN = ("queue", "priority", *_LIMITS, "suspend", "preemptible")
+_AS_WRITTEN = ("queue", "priority", *_LIMITS, "begin", "suspend", "preemptible")
 """Fields whose names and defaults are those of `core.Job`."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import TypeAlias
 
+from windlass.jobs.description.begin_time import read_begin
 from windlass.jobs.errors import Place
 from windlass.jobs.imports.outcomes import Loss, Outcome, Setting
 from windlass.jobs.slurm.batch_script import SbatchOption
@@ -170,6 +171,13 @@ def _hold(value: str, place: Place) -> Iterator[Outcome]:
     yield Setting("suspend", True)
 
 
+def _begin(value: str, place: Place) -> Iterator[Outcome]:
+    """The time as it is written: it is read when the job is submitted, as sbatch does."""
+    del place
+    read_begin(value)
+    yield Setting("begin", value)
+
+
 def _image(value: str, place: Place) -> Iterator[Outcome]:
     """Pyxis writes "#" between a registry and the image, and takes files of images too."""
     image = value.replace("#", "/").removeprefix("docker://")
@@ -196,6 +204,7 @@ _READERS: MappingProxyType[str, Reader] = MappingProxyType(
         "--priority": _priority,
         "--nice": _nice,
         "--hold": _hold,
+        "--begin": _begin,
         "--container-image": _image,
     }
 )
@@ -222,7 +231,6 @@ _REASONS = MappingProxyType(
         "--input": "ranks have no standard input",
         "--mail-type": "no mail is sent; windlass run and windlass status report the end",
         "--mail-user": "no mail is sent; windlass run and windlass status report the end",
-        "--begin": "a job waits for no time; submit it then, or with suspend: true",
         "--deadline": "a job has no time of the day by which it ends; deadline limits its duration",
         "--time-min": "the time limit is not shortened",
         "--reservation": "reservations name the queues and users that they are for: windlass reserve",

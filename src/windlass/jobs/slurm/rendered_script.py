@@ -28,6 +28,7 @@ from windlass.jobs.slurm.rank_variables import (
 from windlass.jobs.slurm.unsaid_fields import DEFAULT_GRACE, unsaid_fields
 from windlass.jobs.syntax.array_indexes import format_array
 from windlass.jobs.syntax.durations import clock_parts
+from windlass.jobs.syntax.time_words import format_epoch
 
 _AGENT = ("-m", "windlass.agent")
 
@@ -122,6 +123,8 @@ def _identity(submission: Submission) -> Iterator[str]:
         yield f"--array={format_array(submission.array, submission.array_limit)}"
     if job.suspend:
         yield "--hold"
+    if job.begin is not None:
+        yield f"--begin={format_epoch(job.begin)}"
 
 
 def tasks_of(job: Job, role: Role) -> int:

@@ -6,6 +6,8 @@ import re
 from contextlib import suppress
 
 PATTERN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?(\.[0-9]{1,6})?(Z|[-+][0-9]{2}:[0-9]{2})?)?$"
+MAX_MOMENT = 253_402_300_799_000
+"""End of the year 9999."""
 _EXAMPLE = "2026-11-22T08:00 (this machine's clock) or 2026-11-22T08:00Z"
 
 

@@ -94,11 +94,18 @@ class RunControl:
                 continue
             with self.parts.monitor.faults.contain(gang.reference, "run", partial(self.changed.mark, gang)):
                 if gang.run is None:
-                    self.standby.prepare(gang)
+                    self._prepare(gang, now)
                     self.executor.upkeep.update_suspended(gang)
                     self.report(gang)
                 else:
                     self.process(gang, gang.run, now)
+
+    def _prepare(self, gang: Gang, now: int) -> None:
+        """Creates the pods of a gang that waits; not before its begin time, as autoscalers add nodes for them."""
+        if gang.job.begin is not None and now < gang.job.begin:
+            self.changed.mark_at(gang, gang.job.begin)
+        else:
+            self.standby.prepare(gang)
 
     def process(self, gang: Gang, run: Run, now: int) -> None:
         """Acts on the pods that have changed, and reports the events that follow."""

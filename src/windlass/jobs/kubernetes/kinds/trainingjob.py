@@ -12,6 +12,7 @@ from typing import Any
 from windlass import wire
 from windlass.core.model.job import DEFAULT_QUEUE, ArrayMember, Job, Launcher, Role
 from windlass.core.model.resources import GPU_MILLI
+from windlass.jobs.description.begin_time import is_absolute
 from windlass.jobs.description.fields import JOB
 from windlass.jobs.description.resolution import check, resolve
 from windlass.jobs.kubernetes.bounded_integers import MAX_COUNT, parse_integer
@@ -151,6 +152,8 @@ def _values(manifest: ManifestField, later: list[str]) -> dict[str, Any]:
         spec["array"].refuse("an array is many jobs; hand it in with windlass submit, which makes an object of each")
     if values.get("cron"):
         spec["cron"].refuse("a TrainingJob is one run; leave this out, and repeat it with a CronJob")
+    if values.get("begin") is not None and not is_absolute(spec["begin"].text()):
+        spec["begin"].refuse("expects a date and a time such as 2026-11-28T08:00Z; windlass submit reads other words")
     if not values.get("workdir", "/").startswith("/"):
         spec["workdir"].refuse("expects a folder of the image, with a slash first")
     return values

@@ -42,6 +42,8 @@ def _of_the_order(job: Job, target: OtherScheduler) -> Iterator[str]:
         yield "priority: pods have a PriorityClass by name; write pod: {spec: {priorityClassName: NAME}}"
     if job.after:
         yield "after: the scheduler does not know the other job; apply the manifests when it has ended"
+    if job.begin is not None:
+        yield "begin: the scheduler knows no earliest start; apply the manifests then"
     if not job.preemptible:
         yield "preemptible: the scheduler decides by priority alone"
     if job.suspend and target is OtherScheduler.VOLCANO:

@@ -4,7 +4,7 @@ from datetime import datetime as local_time
 
 import pytest
 
-from windlass.cli.slurm.time_words import parse_time
+from windlass.jobs.syntax.time_words import format_epoch, parse_time
 
 NOW = local_time(2026, 11, 27, 8, 37, 47)  # noqa: DTZ001 - local time
 
@@ -38,3 +38,29 @@ def test_times(text, time):
 def test_other_texts_are_refused(text):
     with pytest.raises(ValueError, match="expects a time such as"):
         parse_time(text, NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("10:30", (2026, 11, 27, 10, 30)),
+        ("08:30", (2026, 11, 28, 8, 30)),
+        ("midnight", (2026, 11, 28)),
+        ("noon", (2026, 11, 27, 12)),
+        ("elevenses", (2026, 11, 27, 11)),
+        ("teatime", (2026, 11, 27, 16)),
+        ("tomorrow", (2026, 11, 28)),
+        ("today", (2026, 11, 27)),
+        ("1126", (2027, 11, 26)),
+        ("1128", (2026, 11, 28)),
+        ("112625", (2025, 11, 26)),
+        ("2026-11-26", (2026, 11, 26)),
+    ],
+)
+def test_an_upcoming_time_is_the_next_one(text, time):
+    assert parse_time(text, NOW, upcoming=True) == local_time(*time).timestamp() * 1000  # noqa: DTZ001 - local time
+
+
+def test_seconds_since_the_epoch_are_read_in_every_zone():
+    assert format_epoch(1_795_852_799_001) == "uts1795852800"
+    assert parse_time("uts1795852800", NOW) == 1_795_852_800_000
