@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import numpy as np
 
-_LAST_MS = 253_402_300_799_000
-"""End of the year 9999, the last time that has a text."""
+_LAST_S = 253_402_300_799
+"""End of the year 9999, the last time that has a text, in seconds."""
 
 
 def format_moment_utc(at: int) -> str:
     """Returns a time of the years 1970 to 9999 (ms since the epoch): "2026-11-28 08:00 UTC", with seconds if any."""
-    moment = datetime.fromtimestamp(min(max(at, 0), _LAST_MS) / 1000, UTC)
-    return f"{moment:%Y-%m-%d %H:%M:%S}".removesuffix(":00") + " UTC"
+    moment = np.datetime64(min(max(at // 1000, 0), _LAST_S), "s")
+    return str(moment).replace("T", " ").removesuffix(":00") + " UTC"

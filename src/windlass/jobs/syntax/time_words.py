@@ -48,8 +48,9 @@ def _read(text: str, now: datetime, *, upcoming: bool) -> datetime | None:
         return datetime.fromtimestamp(int(seconds[1]))  # noqa: DTZ006 - local time, as all others
     if word in _DAYS:
         return today + timedelta(days=_DAYS[word])
-    if word in _HOURS or (clock := _CLOCK.fullmatch(text)):
-        at = today.replace(hour=_HOURS[word]) if word in _HOURS else _at(today, clock)
+    clock = _CLOCK.fullmatch(f"{_HOURS[word]}:00" if word in _HOURS else text)
+    if clock is not None:
+        at = _at(today, clock)
         return at + timedelta(days=1) if at is not None and upcoming and at <= now else at
     if day := _DAY.fullmatch(text):
         at = _as("%m/%d/%y", f"{day[1]}/{day[2]}/{day[3] or f'{now:%y}'}")
