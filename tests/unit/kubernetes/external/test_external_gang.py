@@ -64,10 +64,27 @@ def test_a_gang_starts_with_its_last_pod_and_ends_once_with_its_last_pod():
     running = gang(allocated(whole=True))
     assert events(running, placed("Running", "Running", "Pending")) == []
     assert events(running, placed("Running", "Running", "Running")) == [Started(1)]
-    assert events(running, placed("Succeeded", "Failed", "Running")) == []
-    ends = events(running, placed("Succeeded", "Failed", None))
+    assert events(running, placed("Succeeded", "Succeeded", "Running")) == []
+    ends = events(running, placed("Succeeded", "Succeeded", None))
     assert [(end.member, end.exit.ok) for end in ends] == [(0, True), (1, True), (2, True)]
-    assert events(running, placed("Succeeded", "Failed", None)) == []
+    assert events(running, placed("Succeeded", "Succeeded", None)) == []
+
+
+def test_a_gang_of_which_a_pod_has_failed_fails_and_is_not_queued_again():
+    running = gang(allocated(whole=True))
+    assert events(running, placed("Running", "Running", "Running")) == [Started(1)]
+    assert events(running, placed("Succeeded", "Failed", "Running")) == []
+    [failed] = events(running, [*placed("Succeeded", "Failed"), None])
+    assert not failed.exit.ok
+    assert failed.exit.end_class.fatal
+    assert "g-1 on n2" in failed.exit.detail
+
+
+def test_a_gang_whose_pods_were_deleted_before_they_ended_is_cancelled_once():
+    running = gang(allocated(whole=True))
+    assert events(running, placed("Running", "Running", "Running")) == [Started(1)]
+    assert events(running, [None, None, None]) == [Cancel("the deletion of its pods")]
+    assert events(running, [None, None, None]) == []
 
 
 def test_a_binding_that_failed_is_reported_once_no_other_is_under_way():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import PODS
+from windlass.backends.kubernetes.pods.pod_ends import end_of
 from windlass.backends.members import MemberTracker
 from windlass.core.lifecycle.events import Cancel, Event, Exit, GangGone
 from windlass.core.model.job import Job
@@ -15,6 +16,9 @@ from windlass.core.model.status import JobState, Placement, Status
 from windlass.jobs.kubernetes.bounded_integers import MAX_INT32
 from windlass.jobs.kubernetes.external import gang_assembly
 from windlass.jobs.kubernetes.external.membership import GangKey, controller
+from windlass.wire import USER, EndClass
+
+_POD_FAILED = EndClass("PodFailed", USER, fatal=True)
 
 
 @dataclass(slots=True)
@@ -48,6 +52,10 @@ class Allocation:
     """Members whose bindings have changed since they were last observed."""
     given_up: set[int] = field(default_factory=set)
     """Members whose late pods could not be bound and have not been released from the gang yet."""
+    ends: dict[int, Exit | None] = field(default_factory=dict)
+    """Ends of members; None for a pod that was deleted before it ended."""
+    cancelled: bool = False
+    """Its end was reported as a cancellation: all of its pods were deleted."""
     closed: set[int] = field(default_factory=set)
     """Members whose places no later pod may take."""
     tracker: MemberTracker = field(init=False)
@@ -81,15 +89,18 @@ class Allocation:
             self.tracker.start(number)
         if self._is_here(number, pod):
             self.tracker.appear(number)
+            self.ends.pop(number, None)
         else:
             self.tracker.leave(number)
+            if has_ended(pod) and not self.ends.get(number):
+                self.ends[number] = None if pod is None else end_of(pod)
 
     def take_events(self) -> list[Event]:
         """Returns the events that follow from what was observed; none while pods are being bound.
 
-        However the pods have ended, their owner decides what follows. So the gang succeeds when no pod is left,
-        and a gang that was stopped is not queued again: pods that its owner creates next are another gang. A gang of
-        which no pod was bound, because its nodes had changed, is queued again.
+        The owner of the pods decides what follows their ends. So the gang ends when no pod is left, and neither one
+        that has failed nor one that was stopped is queued again: pods that its owner creates next are another gang. A
+        gang of which no pod was bound, because its nodes had changed, is queued again.
         """
         if self.busy:
             return []
@@ -99,10 +110,24 @@ class Allocation:
         elif self.failed:
             self.tracker.fail(*next(iter(self.failed.items())))
         elif self.whole and not self.tracker.alive:
-            self.tracker.conclude(Exit(code=0))
+            if not any(self.ends.values()):
+                return self._cancel()
+            self.tracker.conclude(self._outcome())
         events = self.tracker.take_events(0)
         ends = any(isinstance(each, GangGone) for each in events) and not self.stale
         return [*events, Cancel("the end of its pods")] if ends else events
+
+    def _cancel(self) -> list[Event]:
+        events = [] if self.cancelled else [*self.tracker.take_events(0), Cancel("the deletion of its pods")]
+        self.cancelled = True
+        return events
+
+    def _outcome(self) -> Exit:
+        """The failure of a pod, whatever its class: its owner restarts it, not the core. Else a success."""
+        failed = next((end for end in self.ends.values() if end is not None and not end.ok), None)
+        if failed is None:
+            return Exit(code=0)
+        return Exit(code=failed.code or 1, end_class=_POD_FAILED, detail=failed.detail)
 
     def _is_here(self, number: int, pod: Pod | None) -> bool:
         """Tells whether a pod is on the node that was chosen for it, and has not ended."""

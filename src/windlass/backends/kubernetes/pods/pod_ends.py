@@ -83,7 +83,7 @@ def observe(pod: Pod, now: int, image_pull_timeout: int) -> Observation:
     """
     if pod.status.has_ended:
         ran = any(end.reason not in _NEVER_RAN for end in _terminated(pod))
-        return Observation(Stage.ENDED, _end(pod), ran, _finished(pod))
+        return Observation(Stage.ENDED, end_of(pod), ran, _finished(pod))
     if pod.status.phase == "Running":
         return Observation(Stage.RUNNING, ran=True)
     return Observation(Stage.WAITING, _never(pod, now, image_pull_timeout))
@@ -111,7 +111,8 @@ def was_turned_away(pod: Pod) -> bool:
     return pod.status.reason.startswith(_REFUSED_BY_KUBELET)
 
 
-def _end(pod: Pod) -> Exit:
+def end_of(pod: Pod) -> Exit:
+    """Returns the end of a pod that has ended."""
     name = _pod_on_node(pod)
     if pod.status.phase == "Succeeded":
         return Exit(code=0, detail=f"{name} succeeded")
@@ -145,7 +146,7 @@ def _disrupted(pod: Pod) -> Exit | None:
 
 def _exit(pod: Pod, status: ContainerStatus) -> Exit:
     end, name = status.state.terminated, _pod_on_node(pod)
-    assert end is not None  # noqa: S101 - see _end
+    assert end is not None  # noqa: S101 - see end_of
     code = end.exit_code
     if end.reason in _LOST:
         lost = f"the end of container {status.name} was not observed ({end.reason})"
