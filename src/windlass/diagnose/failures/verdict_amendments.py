@@ -89,7 +89,7 @@ def _command(rule: FailureRule, verdict: RootCause) -> str:
 
 def _missing_ranks(silent: tuple[int, ...]) -> str:
     if not silent:
-        return "No line tells which rank is missing: the logs of the other ranks are not among the evidence."
+        return "No line tells which rank is missing."
     return f"One of ranks {describe_ranks(silent)} is missing: they do not report the loss."
 
 

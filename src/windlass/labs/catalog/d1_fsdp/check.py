@@ -110,12 +110,18 @@ def _limited(lab: Lab, sharded: Sequence[Run]) -> Iterator[Finding]:
         "DDP fails under a memory limit",
         f"no DDP job has failed for lack of memory: set a limit between both peaks; run: {RUN} {LIMIT} {DDP}",
     )
-    if limits:
-        yield Finding(
-            any(0 < run.limit_mib <= max(limits) for run in sharded),
-            f"FSDP trains within the limit of {max(limits)} MiB",
-            f"no FSDP run has succeeded within it; run: {RUN} --env MEMORY_MIB={max(limits)} {FSDP} --save",
+    if not limits:
+        return
+    highest, peak = max(limits), min((run.peak for run in sharded if not run.limit_mib), default=0)
+    fix = f"no FSDP run has succeeded within it; run: {RUN} --env MEMORY_MIB={highest} {FSDP} --save"
+    if highest < peak:
+        fix = (
+            f"the peak of FSDP is {peak:.0f} MiB, so it does not fit either: set a limit between both peaks for both; "
+            f"run: {RUN} {LIMIT} {DDP}, then {RUN} {LIMIT} {FSDP} --save"
         )
+    yield Finding(
+        any(0 < run.limit_mib <= highest for run in sharded), f"FSDP trains within the limit of {highest} MiB", fix
+    )
 
 
 def _limit_exceeded(lab: Lab, job: str) -> int:

@@ -95,17 +95,19 @@ def _admitted_by_kueue(workloads: Sequence[_Workload]) -> Iterator[Finding]:
         if workloads
         else "Kueue does not know the job: apply kueue.yaml, and create the job with the label of its queue",
     )
-    ended = sorted(end for each in workloads if (end := each.since("Finished")))
-    waited = [
-        each
-        for each in admitted
-        if ended and (start := each.since("Admitted")) and each.metadata.creationTimestamp < ended[0] <= start
-    ]
     yield Finding(
-        bool(waited),
+        any(_waited_for(each, other) for each in admitted for other in admitted),
         "Kueue: a second job waited for quota, and was admitted when the first had finished",
         "submit a second job while the first one runs, and wait until both are complete",
     )
+
+
+def _waited_for(second: _Workload, first: _Workload) -> bool:
+    """Whether a job was created while another one ran, and admitted when that had finished."""
+    began, ended, start = first.since("Admitted"), first.since("Finished"), second.since("Admitted")
+    if began is None or ended is None or start is None or second is first:
+        return False
+    return began <= second.metadata.creationTimestamp < ended <= start
 
 
 def _preempted_at(job: LabJob) -> int | None:

@@ -11,7 +11,7 @@ from windlass.labs.evidence.job_records import LabJob
 from windlass.labs.evidence.lab import Lab
 
 FAULTED = "windlass submit --name faulted -N 1:2 -G 1 --restarts 2 -- python train.py --to runs/faulted"
-URGENT = "windlass run --name urgent --priority 10 -G 1 -- sleep 20"
+URGENT = "windlass run --name urgent --priority 10 -G 1 -- sleep 30"
 SAVED_AND_LEFT = 83
 
 
@@ -37,40 +37,43 @@ def check(lab: Lab) -> Iterator[Finding]:
     yield from _faults(job, steps)
     # 3. it has ended, with exact data
     yield Finding(job.succeeded, f"{job.id} has succeeded", f"it is {job.phase}: {job.message or 'wait for its end'}")
+    if not job.succeeded:
+        return
     yield from _exact(lab, job, steps, jobs)
 
 
 def _faults(job: LabJob, steps: Steps) -> Iterator[Finding]:
     events = _events(job)
+    when = f"it has ended; submit it again: {FAULTED} --steps 300; and then" if job.succeeded else "while it runs"
     yield Finding(
         any(event.startswith("rank") for event in events),
         f"{job.id} has lost a rank and recovered in place",
-        f"while it runs: kill -9 $(python pids.py {job.name} rank 1). A killed agent is a lost node, which is step 3",
+        f"{when}: kill -9 $(python pids.py {job.name} rank 1). A killed agent is a lost node, which is step 3",
     )
     yield Finding(
         any(event.startswith("node") for event in events),
         f"{job.id} has lost a node and started again",
-        f"while it runs: kill -9 $(python pids.py {job.name} agent 1)",
+        f"{when}: kill -9 $(python pids.py {job.name} agent 1)",
     )
     yield Finding(
         any(event.startswith("eviction") for event in events),
         f"{job.id} has given a node to a more urgent job",
-        f"while it runs: {URGENT}",
+        f"{when}: {URGENT}",
     )
     yield Finding(
         any(start.code == SAVED_AND_LEFT for start in job.starts),
         f"{job.id} saved after SIGTERM, and left with exit code {SAVED_AND_LEFT}",
-        f"no rank has saved and left: it was evicted while it started. Wait for its first steps, then: {URGENT}",
+        f"no rank has saved and left: it was evicted while it started. Wait for its first steps; {when}: {URGENT}",
     )
     yield Finding(
         any(1 in ranks for ranks in steps.ranks.values()),
         f"{job.id} trained on one node meanwhile",
-        "it made no step on one node: let the urgent job run for longer, such as sleep 30",
+        f"it made no step on one node: let the urgent job run for longer, such as sleep 60; {when}: {URGENT}",
     )
     yield Finding(
         any(event.startswith("growth") for event in events),
         f"{job.id} grew again when the node was free",
-        "it has not grown: it has to run on when the urgent job ends, so give it more --steps",
+        "it has not grown: it has to run on when the urgent job ends, so submit it again with more --steps",
     )
 
 

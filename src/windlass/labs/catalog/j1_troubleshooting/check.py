@@ -79,7 +79,7 @@ def check(lab: Lab) -> Iterator[Finding]:
         yield Finding(
             done,
             f"{broken.name}: the mended job printed the right result",
-            f"{broken.mend}. Then run: windlass run --local-gpus 2 -G 2 -- python {broken.name}.py",
+            f"{broken.mend}. Then run: windlass run --local-gpus 2 -G 2 --name mended -- python {broken.name}.py",
         )
 
 
