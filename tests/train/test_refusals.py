@@ -26,6 +26,7 @@ from windlass_loops import refused
         ("dp=2", {"global_batch": 500}, "the dataset has 100 samples, fewer than the 500 of one batch"),
         ("pp=2", {"frozen": True}, "stage 1 of 2 (embed to layers.1) has no trainable parameter, all are frozen"),
         ("pp=2", {"global_batch": 7, "micro_batch": 2}, "cannot be split into 4 micro-batches of equal size"),
+        ("pp=2", {"global_batch": 2, "micro_batch": 2}, "1f1b does not support 1 micro-batches on 2 stages"),
         ("dp=2", {"place": "/proc/nowhere"}, "/proc/nowhere"),
         ("dp=2", {"steps_taken": 0}, "the loop took no step: call run.step(optimizer) once for each batch"),
         ("dp=2", {"nan": True}, "is not finite; try a lower learning rate"),

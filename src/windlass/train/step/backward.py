@@ -14,6 +14,7 @@ from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import loss_parallel
 
 from windlass.train.data.batch import Batch, MicroBatch
+from windlass.train.errors import TrainError
 from windlass.train.parallel.model import ParallelModel
 from windlass.train.parallel.plan import Schedule
 from windlass.train.telemetry.phase_timers import PhaseTimers
@@ -94,10 +95,8 @@ class BackwardPass:
         """
         key = (id(model), micros)
         if self._scheduled is None or self._scheduled.key != key:
-            kind = schedules.get_schedule_class(_TORCH_SCHEDULES[model.plan.schedule])
-            stages: Any = list(model.stages) if issubclass(kind, schedules.PipelineScheduleMulti) else model.stages[0]
             weighted = _WeightedLoss(loss_fn, weight)
-            self._scheduled = _CachedSchedule(key, kind(stages, n_microbatches=micros, loss_fn=weighted), weighted)
+            self._scheduled = _CachedSchedule(key, _build_schedule(model, micros, weighted), weighted)
         self._scheduled.loss.loss_fn, self._scheduled.loss.weight = loss_fn, weight
         return self._scheduled.schedule
 
@@ -118,6 +117,19 @@ class _CachedSchedule(NamedTuple):
     key: tuple[int, int]
     schedule: Any
     loss: _WeightedLoss
+
+
+def _build_schedule(model: ParallelModel, micros: int, loss_fn: LossFunction) -> Any:
+    """Return torch's schedule for `micros` micro-batches. Raises TrainError for a number that it does not support."""
+    kind = schedules.get_schedule_class(_TORCH_SCHEDULES[model.plan.schedule])
+    stages: Any = list(model.stages) if issubclass(kind, schedules.PipelineScheduleMulti) else model.stages[0]
+    try:
+        return kind(stages, n_microbatches=micros, loss_fn=loss_fn)
+    except ValueError as error:
+        raise TrainError(
+            f"pp: the schedule {model.plan.schedule} does not support {micros} micro-batches on "
+            f"{model.stages[0].num_stages} stages; use another micro_batch or schedule ({' '.join(str(error).split())})"
+        ) from error
 
 
 def _compute_loss(model: ParallelModel, micro: MicroBatch, loss_fn: LossFunction) -> Tensor:
