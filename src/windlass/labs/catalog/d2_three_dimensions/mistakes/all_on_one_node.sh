@@ -1,0 +1,5 @@
+# refused: all ranks were on one node
+cp "$WINDLASS_LAB_FILES"/solution/*.py .
+windlass run --procs 4 --cpus 0 --mesh pp=4 -- python pipeline.py --micro-batches 8 16 --schedule 1f1b gpipe
+windlass run -- python train.py
+windlass run --procs 8 --cpus 0 --mesh pp=2,dp=2,tp=2 -- python train.py

@@ -1,0 +1,6 @@
+# refused: the losses of one process and of the mesh differ
+cp "$WINDLASS_LAB_FILES"/solution/*.py .
+windlass run --procs 4 --cpus 0 --mesh pp=4 -- python pipeline.py --micro-batches 8 16 --schedule 1f1b gpipe
+windlass run -- python train.py
+sed -i 's/global_batch=16/global_batch=32/' train.py
+windlass run --procs 8 --cpus 0 --mesh pp=2,dp=2,tp=2 -- python train.py
