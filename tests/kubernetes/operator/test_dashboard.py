@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -22,11 +23,13 @@ from operator_place import created
 import strays
 from windlass.controlplane.cluster import ControlPlane
 from windlass.jobs.kubernetes.query_api import SERVICE
+from windlass.jobs.kubernetes.schedules.cron_training_job import read, run_object
 from windlass.server.operator.dashboard.port import DashboardOptions
 from windlass.server.operator.dashboard.trusted_proxy import TrustedProxy
 
 pytestmark = pytest.mark.apiserver
 
+SCHEDULES = "/apis/windlass.dev/v1alpha1/namespaces/{}/crontrainingjobs"
 Story = Callable[[DashboardPlace], Awaitable[None]]
 Tell = Callable[..., None]
 PAGES = ("/", "/queue", "/nodes", "/share", "/history", "/jobs/team-a/big")
@@ -41,6 +44,7 @@ VIEWS = (
     "node_use",
     "share",
     "choices",
+    "schedules",
     "node/n1",
 )
 OF_JOB = ("job", "why", "findings", "checkpoints", "slowness", "metrics")
@@ -128,6 +132,54 @@ def test_a_user_sees_overview_queue_and_jobs_of_the_own_namespaces_only(tell: Te
         assert (await bob.get("/api/queue", **{"If-None-Match": tag})).status == 200
 
     tell(story)
+
+
+def test_a_user_sees_the_schedules_of_the_own_namespaces_only(tell: Tell) -> None:
+    async def story(place: DashboardPlace) -> None:
+        await place.grant(VIEW, "team-a", "ann")
+        await place.grant(VIEW, "team-b", "bob")
+        await place.grant(EDIT, "team-b", "bob")
+        ann, bob = await place.signed_in("team-a", "ann"), await place.signed_in("team-b", "bob")
+        for team in ("team-a", "team-b"):
+            job = {"command": [Behaviour.SUCCEED.value], "image": "example.com/job:1"}
+            spec = {"schedule": "0 3 * * *", "jobTemplate": {"spec": job}, "concurrencyPolicy": "Queue"}
+            manifest = {"apiVersion": "windlass.dev/v1alpha1", "kind": "CronTrainingJob", "spec": spec}
+            await place.place.api.post(SCHEDULES.format(team), {**manifest, "metadata": {"name": f"of-{team}"}})
+        [row] = await until(lambda: schedules_of(ann))
+        assert (row["id"], row["policy"], row["runs"]) == ("team-a/of-team-a", "queue", [])
+        assert row["next"] is not None
+        assert "team-b" not in json.dumps(await ann.read("/api/schedules"))
+
+        # one run lives, and another one has ended
+        [seen] = await until(lambda: schedules_of(bob))
+        assert seen["id"] == "team-b/of-team-b"
+        found = await place.place.api.get(f"{SCHEDULES.format('team-b')}/of-team-b")
+        for name, behaviour in (("first", Behaviour.SUCCEED), ("second", Behaviour.RUN)):
+            made = run_object(read(found), name)
+            made["spec"] = {**made["spec"], "command": [behaviour.value]}
+            await place.place.api.post(JOBS.format("team-b"), made)
+        await place.place.phase("team-b/first", "Succeeded")
+
+        async def last_runs() -> list[str]:
+            return [each["id"] for each in (await schedules_of(bob))[0]["runs"]]
+
+        assert await until(last_runs) == ["team-b/first"]
+        views = (await bob.read("/api/session"))["views"]
+        assert "schedules" in views
+        assert {"simulation", "workshop"}.isdisjoint(views)
+        for team in ("team-a", "team-b"):
+            await place.place.api.delete(f"{SCHEDULES.format(team)}/of-{team}")
+
+        async def is_gone() -> bool:
+            return await schedules_of(ann) == []
+
+        assert await until(is_gone)
+
+    tell(story)
+
+
+async def schedules_of(visitor: Visitor) -> list[dict[str, Any]]:
+    return list((await visitor.read("/api/schedules"))["schedules"])
 
 
 async def lines_of(visitor: Visitor, job: str) -> list[list[object]]:

@@ -17,11 +17,11 @@ from windlass.server.dashboard.findings import JobFindings
 from windlass.server.dashboard.job_checkpoints import read_checkpoints
 from windlass.server.dashboard.log_view import read_log
 from windlass.server.dashboard.node_history import read_node_history
-from windlass.server.dashboard.pages import Filters, PageViews
+from windlass.server.dashboard.pages import VIEWS, Filters, PageViews
 from windlass.server.dashboard.rerun_environment import read_rerun_environment
-from windlass.server.dashboard.simulation import Simulation
+from windlass.server.dashboard.simulation import SIMULATION, Simulation
 from windlass.server.dashboard.view import View
-from windlass.server.dashboard.view_extensions import find_extension_view
+from windlass.server.dashboard.view_extensions import extension_names, find_extension_view
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.job_update import JobUpdate, read_priority
 from windlass.server.rerun import rerun_request
@@ -43,8 +43,8 @@ class LocalPages:
     visitor: str = ""
 
     async def about(self) -> Json:
-        """Version and cluster."""
-        return self.views.about()
+        """Version, cluster, and the names of the views that are served."""
+        return {**self.views.about(), "views": [*VIEWS, SIMULATION, *extension_names()]}
 
     async def find(self, view: str, name: str, filters: Filters) -> View | None:
         """A view by the parameters of a request."""

@@ -47,6 +47,8 @@ _MAX_HOURS = 24 * 365
 _NO_HISTORY = {"kind": "history", "name": "History", "text": "does not answer: jobs that have ended are missing here"}
 _MAX_DIGITS = 16
 _MAX_SCHEDULES, _LAST_RUNS = 200, 3
+VIEWS = ("overview", "queue", "time_axis", "history", "nodes", "node_use", "share", "choices", "course", "schedules")
+"""Views that need no name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +163,10 @@ class PageViews:
         shown = [
             line for line in self.service.list_schedules() if self.audience.sees(str(line.get("id", line["name"])))
         ]
-        runs = [await self._last_runs(line["name"]) for line in shown[:_MAX_SCHEDULES]]
-        lines = [{**line, "runs": of} for line, of in zip(shown, runs, strict=False)]
+        lines = [
+            line if "runs" in line else {**line, "runs": await self._last_runs(line["name"])}
+            for line in shown[:_MAX_SCHEDULES]
+        ]
         return {"schedules": [{key: line[key] for key in line if key != "spec"} for line in lines]}
 
     async def _last_runs(self, name: str) -> list[Json]:

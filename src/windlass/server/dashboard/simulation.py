@@ -16,6 +16,8 @@ from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.scheduler_queries import SchedulerQueries
 
 Json = dict[str, Any]
+SIMULATION = "simulation"
+"""Name of the view."""
 _WORKER = ("-m", "windlass.server.dashboard.simulation_worker")
 _MAX_LINE_BYTES = 64 << 20
 """Longest line that the process prints: its result with the page of the report."""

@@ -27,6 +27,11 @@ class ViewExtension(Protocol):
         """Returns the content of the view, or of one of its parts by name, as JSON; None if there is no such part."""
 
 
+def extension_names() -> list[str]:
+    """Names of the views that packages add."""
+    return sorted(entry_points(group=GROUP).names)
+
+
 async def find_extension_view(view: str, name: str) -> View | None:
     """Returns a view that a package adds; None if none adds it."""
     extension = await asyncio.to_thread(_load, view)

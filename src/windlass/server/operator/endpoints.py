@@ -24,6 +24,7 @@ from windlass.server.operator.bounded_http import DEFAULT_LIMITS, HttpLimits, bo
 from windlass.server.operator.cluster_data_source import ClusterDataSource
 from windlass.server.operator.cluster_job_records import ClusterJobRecords
 from windlass.server.operator.dashboard.leader_dashboard import LeaderDashboard
+from windlass.server.operator.dashboard.schedule_lines import schedule_lines
 from windlass.server.operator.history.recorder import HistoryRecorder
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.metrics import OperatorMetrics, TurnTimer, render_metrics
@@ -111,6 +112,7 @@ class Endpoints:
         source = ClusterDataSource(backend, self._history, records)
         self._frames = lambda: present_frames(controller, lambda state: records.ranks_seen(state, ()), backend.now())
         service = Service(controller, source, self._feed, "operator")
+        service.list_schedules = partial(schedule_lines, backend)
         self._api, self._queries = cluster_api(service, records), LeaderQueries(service, records)
         self.dashboard = LeaderDashboard(service, controller, records, backend, self._feed)
         self.dashboard.start()

@@ -11,6 +11,7 @@ from windlass.backends.kubernetes.client.object_cache import Change, Key
 from windlass.backends.kubernetes.schedules.schedule_turn import TurnContext, take_turn
 from windlass.backends.port import BackendError
 from windlass.jobs.kubernetes.labels import SCHEDULE
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.status.conditions import conditions_of, end_of
 from windlass.wire import exponential_backoff
 
@@ -29,6 +30,7 @@ class ScheduleRuns:
         self._context, self._say = context, say
         self._due: dict[Key, int] = {}
         """Time of the next turn in ms, by namespace and name; a schedule without one waits for a change."""
+        self._objects: dict[Key, Manifest] = {}
         self._versions: dict[Key, tuple[str, object]] = {}
         """Uid and generation of each schedule: a change of its status needs no turn."""
         self._failures: dict[Key, int] = {}
@@ -41,12 +43,21 @@ class ScheduleRuns:
         for change in changes:
             about = change.object["metadata"]
             key, version = (about["namespace"], about["name"]), (about["uid"], about.get("generation"))
+            self._objects[key] = change.object
             if change.kind == "deleted":
-                for kept in (self._due, self._versions, self._failures, self._told):
+                for kept in (self._objects, self._due, self._versions, self._failures, self._told):
                     kept.pop(key, None)
             elif self._versions.get(key) != version:
                 self._versions[key] = version
                 self._wake(key)
+
+    def manifests(self) -> list[Manifest]:
+        """Returns all schedules as they are known now, by namespace and name."""
+        return [self._objects[key] for key in sorted(self._objects)]
+
+    def namespaces(self) -> set[str]:
+        """Returns the namespaces of all schedules."""
+        return {namespace for namespace, _ in self._objects}
 
     def see_run(self, change: Change[dict[str, Any]]) -> None:
         """Takes note of a change of a TrainingJob: a run that is new, has ended or is gone concerns its schedule."""

@@ -16,10 +16,7 @@ from windlass.jobs.kubernetes.labels import GANG, SCHEDULE
 from windlass.jobs.kubernetes.manifest_reader import ManifestError
 from windlass.jobs.kubernetes.schedules.cron_training_job import read, run_object
 from windlass.jobs.kubernetes.schedules.run_plan import read_runs
-from windlass.jobs.kubernetes.schedules.schedule_state import StoredSchedule, new_state, read_state
-from windlass.jobs.kubernetes.status.status_times import milliseconds
-from windlass.jobs.schedules.due_runs import next_due
-from windlass.jobs.schedules.schedule import Schedule
+from windlass.jobs.kubernetes.schedules.schedule_row import schedule_row
 from windlass.server.errors import ApiError, ErrorCode
 
 Json = dict[str, Any]
@@ -107,42 +104,4 @@ async def _start(connection: Connection, namespace: str, name: str) -> str | Non
 
 
 def _row(manifest: Json) -> Json:
-    """A CronTrainingJob as a row of a listing, with the fields of a daemon's schedule."""
-    about, status = manifest["metadata"], manifest.get("status") or {}
-    created = milliseconds(about.get("creationTimestamp")) or 0
-    try:
-        cron = read(manifest)
-    except ManifestError as error:
-        note = {"at": created, "kind": "Refused", "message": str(error)}
-        schedule, suspended, notes = Schedule(str(manifest["spec"].get("schedule"))), True, [note]
-        stored = new_state(schedule, created)
-    else:
-        schedule, suspended = cron.schedule, cron.suspended
-        stored = _state(manifest, schedule, created)
-        notes = [{"at": each.at, "kind": str(each.kind), "message": each.message} for each in stored.status.notes]
-    return {
-        "name": str(about["name"]),
-        "cron": schedule.cron,
-        "time_zone": schedule.time_zone,
-        "policy": str(schedule.policy),
-        "starting_deadline": schedule.starting_deadline,
-        "kept_succeeded": schedule.kept_succeeded,
-        "kept_failed": schedule.kept_failed,
-        "suspended": suspended,
-        "next": None if suspended else next_due(schedule, stored.status),
-        "waiting": stored.status.waiting,
-        "last_run": stored.status.last_run,
-        "active": [str(each["name"]) for each in status.get("active") or ()],
-        "missed": stored.status.missed,
-        "skipped": stored.status.skipped,
-        "notes": notes,
-        "created_at": created,
-    }
-
-
-def _state(manifest: Json, schedule: Schedule, created: int) -> StoredSchedule:
-    """The state of a schedule; a new one before the operator has seen it."""
-    try:
-        return read_state(manifest) or new_state(schedule, created)
-    except ValueError:
-        return new_state(schedule, int(time.time() * 1000))
+    return schedule_row(manifest, int(time.time() * 1000))

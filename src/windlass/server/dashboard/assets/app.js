@@ -13,10 +13,11 @@ const PAGES = [
   { path: /^\/workshop(?:\/(.+))?$/, name: "workshop", title: "Workshop", key: "p", href: "/workshop" },
   { path: /^\/jobs\/(.+)$/, name: "job", title: "Job" },
 ];
+const VIEWS = { simulator: "simulation", workshop: "workshop" }; // by page: views that not every dashboard serves
 const main = document.getElementById("main");
 const live = document.getElementById("live");
 let current = null;
-let about = { may_act: false };
+let about = { may_act: false, views: ["schedules", ...Object.values(VIEWS)] }; // until the session is known
 let busy = null; // the page that is being refreshed
 let stale = false;
 let shown = "";
@@ -165,7 +166,7 @@ async function begin() {
   const signedIn = session().catch((error) => { problem(error); return about; });
   await load(location.pathname); // loads meanwhile
   about = await signedIn;
-  if (about.user) for (const name of ["simulator", "workshop"]) nav.querySelector(`[data-page=${name}]`).remove(); // a cluster's dashboard has none
+  for (const [page, view] of Object.entries(VIEWS)) if (!about.views.includes(view)) nav.querySelector(`[data-page=${page}]`).remove();
   await show();
   follow(() => { if (!document.hidden) refresh(); else stale = true; }, connected);
   document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });

@@ -4,16 +4,19 @@ import { Table } from "./table.js";
 
 const PERIOD_MS = 5_000; // between two requests: each reads the last runs of every schedule
 const NONE = "No job is submitted again by a schedule. One for every night is made by:";
-const COMMAND = "windlass submit --name nightly --cron \"0 3 * * *\" -- python train.py";
+const COMMAND = ["windlass submit", "--name nightly --cron \"0 3 * * *\" -- python train.py"];
+const OPTIONS = "--on CONTEXT --image IMAGE "; // of a cluster
 
 // The table of schedules, below the queue.
 export class Schedules {
-  constructor(get) {
+  // `about`: the session, in which a cluster names the user.
+  constructor(get, about) {
     this.get = get;
+    this.command = `${COMMAND[0]} ${about.user ? OPTIONS : ""}${COMMAND[1]}`;
     this.at = 0;
     const id = (row) => row.id || row.name;
     this.table = new Table([
-      ["Schedule", (row) => h("a", { href: `/history?name=${encodeURIComponent(row.name)}` }, id(row))],
+      ["Schedule", (row) => (row.id ? row.id : h("a", { href: `/history?name=${encodeURIComponent(row.name)}` }, row.name))],
       ["State", stateOfSchedule, { short: true }],
       ["Times", (row) => `${row.cron} (${row.time_zone})`],
       ["Next run", (row) => clock(row.next), { short: true, csv: (row) => iso(row.next) }],
@@ -30,7 +33,7 @@ export class Schedules {
     this.at = Date.now();
     const { schedules } = await this.get("/api/schedules");
     this.table.update(schedules);
-    if (!schedules.length) this.body.replaceChildren(empty(NONE, COMMAND));
+    if (!schedules.length) this.body.replaceChildren(empty(NONE, this.command));
     else if (this.table.element.parentNode !== this.body) this.body.replaceChildren(this.table.element);
     this.section.hidden = false;
   }

@@ -27,8 +27,8 @@ from windlass.server.operator.queries.authorization import Authorizer, query_rig
 from windlass.server.operator.queries.fair_turns import FairTurns, limit_key
 
 Json = dict[str, Any]
-_OF_ROWS = ("overview", "queue", "time_axis", "history")
-"""Views with rows of jobs, which leave out those of namespaces that the user may not list."""
+_OF_ROWS = ("overview", "queue", "time_axis", "history", "schedules")
+"""Views with rows of jobs or schedules, which leave out those of namespaces that the user may not list."""
 _OF_CLUSTER: Mapping[str, str] = MappingProxyType(
     {
         "nodes": "nodes",
@@ -108,13 +108,14 @@ class ClusterPages:
         raise ApiError(ErrorCode.BAD_REQUEST, message, "save a snapshot with windlass snapshot, and simulate it")
 
     async def about(self) -> Json:
-        """Version and cluster, the user's name, and whether the user may see the jobs of any namespace."""
+        """Version, cluster and views, the user's name, and whether the user may see the jobs of any namespace."""
         about = self.views.about()
         if not self.views.audience.may_read("status"):
             about = {**about, "cluster": "", "state": "", "trouble": ""}
         namespaces = self.views.audience.namespaces
         sees_jobs = namespaces is None or bool(namespaces)
-        return {**redact(about, await self.hidden()), "user": self.session.user.name, "sees_jobs": sees_jobs}
+        user = {"user": self.session.user.name, "sees_jobs": sees_jobs}
+        return {**redact(about, await self.hidden()), **user, "views": [*_OF_ROWS, *_OF_CLUSTER]}
 
     async def find(self, view: str, name: str, filters: Filters) -> View | None:
         """A view by the parameters of a request, after a check of the right to it. Raises ApiError, BackendError."""

@@ -135,15 +135,18 @@ class LeaderDashboard:
             return await find_audience(authorizer, user, known)
 
     async def _namespaces(self) -> frozenset[str]:
-        """Namespaces of the jobs that exist now, and of those that ended last. Raises BackendError."""
-        return frozenset(await self._recorded.fetch("", self._read_recorded) | self.service.namespaces())
+        """Namespaces of the jobs and schedules that exist now, and of jobs that ended last. Raises BackendError."""
+        return frozenset(await self._recorded.fetch("", self._read_recorded) | self._present())
+
+    def _present(self) -> set[str]:
+        return self.service.namespaces() | self.backend.schedules.namespaces()
 
     async def _namespaces_of_version(self) -> frozenset[str]:
         """The namespaces at the current version of the state, computed once for all open pages. Raises BackendError."""
         recorded = await self._recorded.fetch("", self._read_recorded)
         version, known = self._known
         if version != self._versions.number:
-            found = recorded | self.service.namespaces()
+            found = recorded | self._present()
             self._known = self._versions.number, known if found == known else found
         return self._known[1]
 

@@ -38,8 +38,9 @@ class Cluster:
 
         service: Any = SimpleNamespace(namespaces=scan)
         records: Any = SimpleNamespace(namespaces=recorded)
-        nothing: Any = SimpleNamespace()
-        return LeaderDashboard(service, nothing, records, nothing, EventFeed())
+        controller: Any = SimpleNamespace()
+        backend: Any = SimpleNamespace(schedules=SimpleNamespace(namespaces=set[str]))
+        return LeaderDashboard(service, controller, records, backend, EventFeed())
 
 
 def authorizer_of(api: Any) -> Authorizer:

@@ -49,7 +49,7 @@ export function create({ get, about }) {
   const explained = h("div", { class: "explained" });
   const why = partOf("why", "Why it waits", explained);
   const axis = new TimeAxis();
-  const schedules = about.user ? null : new Schedules(get); // on a cluster they are objects: kubectl get crontrainingjobs
+  const schedules = about.views.includes("schedules") ? new Schedules(get, about) : null;
   const axisSection = partOf("time", "Runs, expected starts and reservations", axis.element);
   const askWhy = paced((id) => get(`/api/why/${encodeId(id)}`));
   let supposed = null;

@@ -15,7 +15,7 @@ const CHARTS = ["utilisation", "waiting"];
 const POLL_MS = 400;
 
 export function create({ get, about }) {
-  if (about.user) return ofCluster();
+  if (!about.views.includes("simulation")) return ofCluster();
   const parameters = new URLSearchParams(location.search);
   const store = () => history.replaceState(null, "", `/simulator${parameters.size ? `?${parameters}` : ""}`);
   const source = choice("Jobs of the simulation", SOURCES, parameters.get("source") ?? "live", (value) => { parameters.set("source", value); store(); showFields(); });

@@ -8,7 +8,7 @@ const POLL_MS = 5_000; // progress is no part of the cluster's state
 const STATES = { accepted: ["Succeeded", "accepted"], started: ["Admitted", "started"], new: ["Queued", "not started"] };
 
 export function create({ get, about, argument }) {
-  if (about.user) return { elements: [h("h1", {}, "Workshop"), empty("The workshop runs on your own machine:", "windlass lab list")], async update() {} };
+  if (!about.views.includes("workshop")) return { elements: [h("h1", {}, "Workshop"), empty("The workshop runs on your own machine:", "windlass lab list")], async update() {} };
   return argument ? part(get, argument) : overview(get);
 }
 
