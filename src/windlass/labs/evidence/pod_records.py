@@ -32,8 +32,14 @@ class _Resources(msgspec.Struct):
     limits: dict[str, str] = {}
 
 
+class _Mount(msgspec.Struct):
+    name: str
+    mountPath: str  # noqa: N815
+
+
 class _Container(msgspec.Struct):
     resources: _Resources = msgspec.field(default_factory=_Resources)
+    volumeMounts: list[_Mount] = []  # noqa: N815
 
 
 class _Spec(msgspec.Struct):
@@ -51,6 +57,7 @@ class _Condition(msgspec.Struct):
 
 class _Ended(msgspec.Struct):
     exitCode: int  # noqa: N815
+    reason: str = ""
     message: str = ""
     finishedAt: datetime | None = None  # noqa: N815
 
@@ -95,11 +102,16 @@ class PodRecord:
     phase: str
     gpus: int
     """Devices `nvidia.com/gpu` of all containers."""
-    volumes: tuple[dict[str, Any], ...]
+    memory_limit: str
+    """As in the manifest, such as `4Gi`; empty: none."""
+    volumes: dict[str, dict[str, Any]]
+    """The volumes of the container by the folder that it sees."""
     scheduled_at: datetime
     """Time of the binding in whole seconds; 1970: not bound."""
     finished_at: datetime
     exit_code: int | None
+    reason: str
+    """The kubelet's word for the end, such as `OOMKilled`."""
     message: str
     """Content of /dev/termination-log at the end. Untrusted."""
 
@@ -123,6 +135,8 @@ def _record_of(pod: _Pod) -> PodRecord:
     owner = next(iter(pod.metadata.ownerReferences), _Owner("", "", ""))
     bound = [each for each in pod.status.conditions if (each.type, each.status) == ("PodScheduled", "True")]
     ended = next((each.state.terminated for each in pod.status.containerStatuses), None)
+    volumes = {str(each.get("name")): each for each in pod.spec.volumes}
+    container = pod.spec.containers[0]
     gpus = [each.resources.limits.get("nvidia.com/gpu", "0") for each in pod.spec.containers]
     return PodRecord(
         name=pod.metadata.name,
@@ -135,9 +149,11 @@ def _record_of(pod: _Pod) -> PodRecord:
         node=pod.spec.nodeName,
         phase=pod.status.phase,
         gpus=sum(int(each) for each in gpus if each.isdigit()),
-        volumes=tuple(pod.spec.volumes),
+        memory_limit=container.resources.limits.get("memory", ""),
+        volumes={each.mountPath.rstrip("/"): volumes.get(each.name, {}) for each in container.volumeMounts},
         scheduled_at=(bound[0].lastTransitionTime if bound else None) or _BEGINNING,
         finished_at=(ended.finishedAt if ended else None) or _BEGINNING,
         exit_code=ended.exitCode if ended else None,
+        reason=ended.reason if ended else "",
         message=ended.message if ended else "",
     )
