@@ -9,16 +9,12 @@ from typing import Any
 from windlass.labs.evidence.findings import Finding
 from windlass.labs.evidence.lab import Lab
 
-FAKE = "windlass.dev/fake-node"
-
 
 def check(lab: Lab) -> Iterator[Finding]:
     """Looks at each pod in the order of the steps."""
-    programs_run = any(FAKE not in node["metadata"].get("labels", {}) for node in lab.kube("/api/v1/nodes")["items"])
     # 1. first, and its log
     yield _succeeded(lab, "first", "kubectl apply -f first.yaml")
-    if programs_run:
-        yield _log_is_its_own(lab)
+    yield _log_is_its_own(lab)
     # 2. big: the scheduler found no node, then one
     yield Finding(
         _has_event(lab, "big", "FailedScheduling"),
@@ -27,20 +23,18 @@ def check(lab: Lab) -> Iterator[Finding]:
     )
     yield _succeeded(lab, "big", "delete the pod, request less CPU in big.yaml, and apply it again")
     # 3. broken: the kubelet has paused between restarts, then it succeeded
-    if programs_run:
-        yield Finding(
-            _has_event(lab, "broken", "BackOff"),
-            "the kubelet has paused before it restarted the pod broken",
-            "apply broken.yaml as it is at the start, and wait until kubectl describe pod broken shows BackOff",
-        )
+    yield Finding(
+        _has_event(lab, "broken", "BackOff"),
+        "the kubelet has paused before it restarted the pod broken",
+        "apply broken.yaml as it is at the start, and wait until kubectl describe pod broken shows BackOff",
+    )
     yield _succeeded(lab, "broken", "delete the pod, set the variable DATA in broken.yaml, and apply it again")
-    if programs_run:
-        yield Finding(
-            any(re.fullmatch(r"data in \S.*", line) for line in lab.pod_log("broken")),
-            "the program of the pod broken has read its data's place from DATA",
-            "its log has no line such as `data in /data`: leave its program as it is, and give the container the "
-            "variable DATA with a value",
-        )
+    yield Finding(
+        any(re.fullmatch(r"data in \S.*", line) for line in lab.pod_log("broken")),
+        "the program of the pod broken has read its data's place from DATA",
+        "its log has no line such as `data in /data`: leave its program as it is, and give the container the "
+        "variable DATA with a value",
+    )
 
 
 def _succeeded(lab: Lab, name: str, fix: str) -> Finding:

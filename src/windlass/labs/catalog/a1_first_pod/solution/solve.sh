@@ -5,8 +5,7 @@ kubectl wait pod first --for jsonpath='{.status.phase}=Succeeded' --timeout 90s
 kubectl logs first > first.log
 # 2. the reasons of the others, in their events
 kubectl wait --for=create event --field-selector involvedObject.name=big,reason=FailedScheduling --timeout 60s
-real=$(kubectl get nodes -l '!windlass.dev/fake-node' -o name)
-test -z "$real" || until kubectl get events | grep broken | grep BackOff; do sleep 1; done
+until kubectl get events | grep broken | grep BackOff; do sleep 1; done
 # 3. both again, changed
 kubectl delete pod big broken --grace-period 1
 cp "$WINDLASS_LAB_FILES/solution/big.yaml" "$WINDLASS_LAB_FILES/solution/broken.yaml" .
