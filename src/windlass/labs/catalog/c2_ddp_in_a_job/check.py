@@ -41,7 +41,7 @@ def check(lab: Lab) -> Iterator[Finding]:
     yield _has_data(pod)
     yield from _shares_memory(pod)
     # 3. its end, and the ranks
-    yield Finding(pod.succeeded, f"{pod.name} has succeeded", _why_not(pod))
+    yield Finding(pod.succeeded, f"{pod.name} has succeeded", _advise(pod))
     yield from _trained(pod)
 
 
@@ -89,7 +89,7 @@ def _amount(quantity: str) -> int:
         raise EvidenceError(str(error), f"write it so in job.yaml. {AGAIN}") from None
 
 
-def _why_not(pod: PodRecord) -> str:
+def _advise(pod: PodRecord) -> str:
     if pod.reason == "OOMKilled":
         return f"{pod.name} was killed at its memory limit, which counts {SHARED} too: raise limits.memory. {AGAIN}"
     if pod.exit_code is None:
