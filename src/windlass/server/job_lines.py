@@ -96,6 +96,7 @@ FIELDS_ON_REQUEST: MappingProxyType[str, Callable[[_Listed], Any]] = MappingProx
         "after": lambda of: [f"{each.condition.value}:{each.job_id}" for each in of.job.after],
         "begin": lambda of: of.job.begin,
         "gate": lambda of: of.verdict.gate.value if of.verdict and of.verdict.gate else "",
+        "limit": lambda of: of.verdict.limit.value if of.verdict and of.verdict.limit else "",
         "behind": lambda of: of.verdict.behind if of.verdict else "",
         "avoid": lambda of: list(of.job.avoid),
         "whole_node": lambda of: any(role.whole_node for role in of.job.roles),

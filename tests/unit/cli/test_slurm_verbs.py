@@ -52,7 +52,7 @@ def test_squeue_has_the_columns_of_slurm(listed, windlass):
     assert header == "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)"
     assert running.split()[:5] == ["digits-1", "research", "digits", "zoë", "R"]
     assert running.endswith("      2 n[1-2]")
-    assert queued == "          digits-2  research   digits      zoë PD       0:00      2 (Queued)"
+    assert queued == "          digits-2  research   digits      zoë PD       0:00      2 (None)"
 
 
 def test_squeue_filters_at_the_controller(listed, windlass):

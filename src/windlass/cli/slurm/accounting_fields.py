@@ -12,6 +12,7 @@ from windlass.cli.errors import UsageError
 from windlass.cli.slurm.field_values import RUN_TIME, STATE, job_state, node_list, run_time, slurm_memory, slurm_time
 from windlass.cli.slurm.format_text import Row
 from windlass.cli.slurm.job_fields import label_of, nodes_number, user_number
+from windlass.cli.slurm.reason_codes import REASON, reason_code
 from windlass.core.model.resources import CPU, GPU, MEMORY
 from windlass.jobs.syntax.durations import clock_parts
 
@@ -117,7 +118,7 @@ FIELDS: MappingProxyType[str, AccountingField] = MappingProxyType(
             AccountingField("NTasks", 8, lambda row: str(row["ranks"]), ("ranks",)),
             AccountingField("NodeList", 15, _nodes_of, ("nodes",)),
             AccountingField("State", 10, job_state, STATE),
-            AccountingField("Reason", 22, lambda row: str(row["reason"] or "None"), ("reason",)),
+            AccountingField("Reason", 22, reason_code, REASON),
             AccountingField("ExitCode", 8, exit_code, ("exit_code",)),
             AccountingField("DerivedExitCode", 15, exit_code, ("exit_code",)),
             AccountingField("Elapsed", 10, elapsed_time, RUN_TIME),

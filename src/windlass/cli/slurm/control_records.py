@@ -19,6 +19,7 @@ from windlass.cli.slurm.field_values import (
 from windlass.cli.slurm.format_text import Row
 from windlass.cli.slurm.node_fields import node_state
 from windlass.cli.slurm.partitions import DEFAULT
+from windlass.cli.slurm.reason_codes import REASON, reason_code
 from windlass.core.model.resources import CPU, GPU, MEMORY
 
 Record: TypeAlias = Sequence[Sequence[tuple[str, str]]]
@@ -26,7 +27,7 @@ Record: TypeAlias = Sequence[Sequence[tuple[str, str]]]
 JOB_FIELDS = (
     *("id", "number", "array", "index", "name", "user", "queue", "priority", "replicas", "ranks", "request", "nodes"),
     *("attempts", "created_at", "queued_at", "started_at", "walltime", "exit_code", "eta", "begin", "after", "avoid"),
-    *("labels", "command", "workdir", "whole_node", *STATE, *RUN_TIME),
+    *("labels", "command", "workdir", "whole_node", *STATE, *RUN_TIME, *REASON),
 )
 """Fields of a row that `job_record` needs."""
 
@@ -44,7 +45,7 @@ def job_record(row: Row) -> Record:
         [("JobId", row["id"]), *of_array, ("JobName", row["name"])],
         [("UserId", f"{row['user']}({job_fields.user_number(row['user'])})"), ("MCS_label", "N/A")],
         [("Priority", str(row["priority"])), ("Nice", str(-row["priority"])), *_of_account(row)],
-        [("JobState", job_state(row)), ("Reason", row["reason"] or "None"), _dependency(row)],
+        [("JobState", job_state(row)), ("Reason", reason_code(row)), _dependency(row)],
         [("Requeue", "1"), ("Restarts", str(max(0, row["attempts"] - 1))), ("ExitCode", exit_code(row))],
         [("RunTime", elapsed_time(row)), ("TimeLimit", slurm_duration(row["walltime"], "UNLIMITED"))],
         [("SubmitTime", slurm_time(row["created_at"])), ("EligibleTime", _eligible_time(row))],

@@ -23,6 +23,7 @@ from windlass.cli.slurm.field_values import (
     slurm_time,
 )
 from windlass.cli.slurm.format_text import Row, SlurmField
+from windlass.cli.slurm.reason_codes import REASON, reason_code
 from windlass.jobs.slurm.dependency_kinds import DEPENDENCY_KINDS
 from windlass.jobs.slurm.shell_environment import script_of
 
@@ -32,7 +33,7 @@ START_FORMAT = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %R"
 
 
 def _nodes_or_reason(row: Row) -> str:
-    return node_list(row["nodes"]) if row["nodes"] else f"({row['reason']})"
+    return node_list(row["nodes"]) if row["nodes"] else f"({reason_code(row)})"
 
 
 def _time_left(row: Row) -> str:
@@ -155,8 +156,8 @@ FIELDS = MappingProxyType(
         "P": SlurmField("PARTITION", _text("queue"), ("queue",)),
         "q": SlurmField("QOS", label_of("qos", "normal"), ("labels",)),
         "Q": SlurmField("PRIORITY", _text("priority"), ("priority",)),
-        "r": SlurmField("REASON", _text("reason"), ("reason",)),
-        "R": SlurmField("NODELIST(REASON)", _nodes_or_reason, ("nodes", "reason")),
+        "r": SlurmField("REASON", reason_code, REASON),
+        "R": SlurmField("NODELIST(REASON)", _nodes_or_reason, ("nodes", *REASON)),
         "s": SlurmField("SELECT_JOBINFO", _always(NONE)),
         "S": SlurmField("START_TIME", start_of, ("started_at", "eta", "begin")),
         "t": SlurmField("ST", lambda row: LETTERS[job_state(row)], STATE),
@@ -229,8 +230,8 @@ def sort_keys(text: str) -> list[SortKey]:
 
 
 JSON_FIELDS = (
-    *("name", "user", "queue", "phase", "reason", "priority", "nodes", "replicas", "ranks", "walltime", "attempts"),
-    *("created_at", "started_at", "eta", "begin", "finished_at"),
+    *("name", "user", "queue", "priority", "nodes", "replicas", "ranks", "walltime", "attempts"),
+    *("created_at", "started_at", "eta", "begin", "finished_at", *REASON),
 )
 """Fields of a row that `job_json` needs."""
 
@@ -253,7 +254,7 @@ def job_json(row: Row) -> dict[str, Any]:
         "user_name": row["user"],
         "partition": row["queue"],
         "job_state": job_state(row),
-        "state_reason": row["reason"],
+        "state_reason": reason_code(row),
         "priority": row["priority"],
         "node_count": len(row["nodes"]) or row["replicas"],
         "nodes": node_list(row["nodes"]),

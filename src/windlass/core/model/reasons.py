@@ -52,6 +52,19 @@ class Gate(StrEnum):
     ARRAY_LIMIT = "ArrayLimit"
 
 
+class Limit(StrEnum):
+    """Limits of a queue that keep a gang waiting while nodes are free."""
+
+    QUEUE = "Queue"
+    """Its quota, with what it may borrow."""
+    QUEUE_JOBS = "QueueJobs"
+    """Its number of running jobs."""
+    USER = "User"
+    """What one user may hold in it."""
+    USER_JOBS = "UserJobs"
+    """The number of jobs that one user may run in it."""
+
+
 class StartCertainty(StrEnum):
     """Certainty of an expected start."""
 
@@ -102,6 +115,8 @@ class Verdict:
     """Certainty of `eta`."""
     gate: Gate | None = None
     """The closed gate; None: the gang was considered."""
+    limit: Limit | None = None
+    """The limit of its queue that it would exceed; None: none."""
 
 
 def format_count(number: int, noun: str) -> str:

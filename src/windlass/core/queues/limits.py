@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from windlass.core.model.reasons import Reason, Verdict, format_count
+from windlass.core.model.reasons import Limit, Reason, Verdict, format_count
 from windlass.core.model.resources import GPU
 from windlass.core.queues.queue_tree import Amounts, Tree, charge, gpu_thousandths
 from windlass.core.queues.quota import format_amount, maximum_quota, resource_verdict
@@ -56,7 +56,7 @@ def _limits_of(usage: QueueUsage, level: str, user: str, request: Amounts, jobs:
                 f"asks for {format_amount(name, requested)} {name}, "
                 f"a user may hold {format_amount(name, allowed)} in queue {level}"
             )
-            yield resource_verdict(Reason.EXCEEDS_MAX_QUOTA, text, name, requested)
+            yield resource_verdict(Reason.EXCEEDS_MAX_QUOTA, text, name, requested, limit=Limit.USER)
         held = usage.user_usage(level, user).amounts.get(name, 0)
         if requested > 0 and held + requested > allowed:
             text = (
@@ -64,7 +64,7 @@ def _limits_of(usage: QueueUsage, level: str, user: str, request: Amounts, jobs:
                 f"{user or 'its user'} holds {format_amount(name, held)} of the "
                 f"{format_amount(name, allowed)} {name} that a user may hold in queue {level}"
             )
-            yield resource_verdict(Reason.WAITING_FOR_QUOTA, text, name, requested, max(allowed - held, 0))
+            yield resource_verdict(Reason.WAITING_FOR_QUOTA, text, name, requested, max(allowed - held, 0), Limit.USER)
     if jobs:
         yield from _job_limits(usage, level, user)
 
@@ -76,7 +76,7 @@ def _job_limits(usage: QueueUsage, level: str, user: str) -> Iterator[Verdict]:
         text = (
             f"{user or 'its user'} runs {format_count(running, 'job')} in queue {level}, and a user may run {per_user}"
         )
-        yield Verdict(Reason.WAITING_FOR_QUOTA, text, "jobs", 1)
+        yield Verdict(Reason.WAITING_FOR_QUOTA, text, "jobs", 1, limit=Limit.USER_JOBS)
     if in_all and (running := usage.user_usage(level).jobs) >= in_all:
         text = f"queue {level} runs {format_count(running, 'job')}, and may run {in_all} at a time"
-        yield Verdict(Reason.WAITING_FOR_QUOTA, text, "jobs", 1)
+        yield Verdict(Reason.WAITING_FOR_QUOTA, text, "jobs", 1, limit=Limit.QUEUE_JOBS)

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from windlass.core.model.job import DEFAULT_QUEUE
 from windlass.core.model.queue import Queue
-from windlass.core.model.reasons import Reason, Verdict
+from windlass.core.model.reasons import Limit, Reason, Verdict
 from windlass.core.model.resources import GPU, GPU_MILLI, format_readable
 from windlass.core.queues.queue_tree import Amounts, Tree, charge
 from windlass.core.queues.usage import QueueUsage
@@ -250,13 +250,15 @@ def _limited_request(tree: Tree, queue: str, request: Amounts) -> Iterator[tuple
             yield name, requested
 
 
-def resource_verdict(reason: Reason, text: str, resource: str, wanted: int, free: int = 0) -> Verdict:
+def resource_verdict(
+    reason: Reason, text: str, resource: str, wanted: int, free: int = 0, limit: Limit = Limit.QUEUE
+) -> Verdict:
     """Returns a verdict with its numbers in the resource's own unit: whole GPUs for requests of whole GPUs."""
     if resource == GPU and wanted % 1000 == 0:
         wanted, free = wanted // 1000, free // 1000
     elif resource == GPU:
         resource = GPU_MILLI
-    return Verdict(reason, text, resource, wanted, free=free, usable=free)
+    return Verdict(reason, text, resource, wanted, free=free, usable=free, limit=limit)
 
 
 def format_amount(resource: str, amount: int) -> str:
