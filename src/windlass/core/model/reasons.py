@@ -60,7 +60,7 @@ class Limit(StrEnum):
     QUEUE_JOBS = "QueueJobs"
     """Its number of running jobs."""
     USER = "User"
-    """What one user may hold in it."""
+    """The amount that one user may hold in it."""
     USER_JOBS = "UserJobs"
     """The number of jobs that one user may run in it."""
 
