@@ -17,8 +17,11 @@ class JobLookup:
     def __init__(self, controller: Controller, source: DataSource) -> None:
         self._controller, self._source, self._records = controller, source, source.records
         self._listed_fields: tuple[str, ...] = ()
-        self._listed: dict[str, tuple[JobState, PendingStatus, Json]] = {}
-        """The lines of the last listing with `_listed_fields`, by id, and what each was made of."""
+        self._listed: dict[tuple[str, int], tuple[JobState, PendingStatus, Json]] = {}
+        """Lines of the last listing with `_listed_fields`, by id and creation, and what each was made of.
+
+        History has several jobs with one id: those of an object that was deleted and created again.
+        """
 
     async def ids(self, name: str) -> list[str]:
         """Ids of the jobs that a name or id means: one, or an array's members."""
@@ -50,10 +53,11 @@ class JobLookup:
         listed = {}
         for state in states:
             status = self.pending_status(state, positions)
-            entry = known.get(state.id)
+            key = state.id, state.status.created_at
+            entry = known.get(key)
             if entry is None or entry[0] is not state or entry[1] != status:
                 entry = state, status, job_line(state, status, fields)
-            listed[state.id] = entry
+            listed[key] = entry
         self._listed, self._listed_fields = listed, fields
         return [line for _, _, line in listed.values()]
 
