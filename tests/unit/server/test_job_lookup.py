@@ -8,7 +8,7 @@ from windlass.server.job_lookup import JobLookup
 
 
 def test_jobs_with_one_id_have_a_line_each_in_their_order():
-    source = SimpleNamespace(records=None, wait_verdict=lambda job_id: None)
+    source = SimpleNamespace(records=None, wait_verdict=lambda _job_id: None)
     job = Job("red", (Role("worker"),))
     states = [
         JobState("team/red", 1, job, Status(phase, str(phase), created_at=created, finished_at=created + 5))

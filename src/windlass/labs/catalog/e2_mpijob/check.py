@@ -72,7 +72,8 @@ def compare(ranks: Sequence[MpiRank]) -> Iterator[Finding]:
         same and np.allclose(found[0], expected, rtol=TOLERANCE, atol=0),
         "the parameters equal those of one process with all samples",
         f"the parameters are {np.round(found[0], 4)}, and one process gets {np.round(expected, 4)}. Allreduce gives "
-        "the sum: divide it by the number of ranks. The model begins with the parameters of rank 0",
+        "the sum: divide it by the number of ranks. The model begins with the parameters of rank 0. Pods read train.py "
+        "from the ConfigMap code: after a change of the file, delete it and create it again, as in step 4",
     )
 
 

@@ -92,7 +92,7 @@ def gangs_in_turn(pods: Sequence[PodRecord]) -> Iterator[Finding]:
         "two gangs have run to their ends",
         f"{len(ended)} of {len(gangs)} gangs have ended with success: `kubectl get pods` shows their states, and "
         f"`windlass queue --on kubernetes` why one waits. Pods without an owner need the annotation {GANG}-size: "
-        "without it they are in no queue, and only the condition PodScheduled of a pod says so (kubectl get pod -o yaml)",
+        "without it they are in no queue, and only their condition PodScheduled says so: kubectl get pod -o yaml",
     )
     if len(ended) < 2:
         return

@@ -44,7 +44,9 @@ def check(lab: Lab) -> Iterator[Finding]:
     yield Finding(
         any(_is_output_of(lab, job, text) for job in cells for text in printed),
         "a cell of a notebook ran on two ranks, and the saved notebook has what they printed",
-        "no cell of a notebook ran on two ranks: begin it with %%windlass -N 2 --cpus 0, run it and save the notebook",
+        "a cell ran on two ranks, and no notebook has what they printed: save it, or run jupyter execute --inplace"
+        if cells
+        else "no cell of a notebook ran on two ranks: begin it with %%windlass -N 2 --cpus 0, run and save it",
     )
     # 2. the pipeline
     reported = [jobs[report] for report in _reported_jobs(lab) if report in jobs]
