@@ -11,7 +11,8 @@ PYTORCHJOBS = "/apis/kubeflow.org/v1/pytorchjobs"
 TRAININGJOBS = "/apis/windlass.dev/v1alpha1/trainingjobs"
 POD_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
 JOB_LISTS = (TRAININGJOBS, PYTORCHJOBS)
-LISTS = (*JOB_LISTS, POD_GROUPS, "/api/v1/services", "/api/v1/configmaps")
+SCHEDULES = "/apis/windlass.dev/v1alpha1/crontrainingjobs"
+LISTS = (SCHEDULES, *JOB_LISTS, POD_GROUPS, "/api/v1/services", "/api/v1/configmaps")
 GPU = "nvidia.com/gpu"
 Manifest = dict[str, Any]
 
@@ -30,6 +31,13 @@ def command(work: float | None, code: int = 0) -> list[str]:
 def training_job(name: str, size: int, work: float | None = None, namespace: str = NAMESPACE, **more: Any) -> Manifest:
     spec = {"nodes": size, "gpus": 1, "image": "example.com/job:1", "command": command(work), "grace": "1s", **more}
     return _object("windlass.dev/v1alpha1", "TrainingJob", name, spec, namespace)
+
+
+def schedule(name: str, work: float | None = None, **spec: Any) -> Manifest:
+    """A suspended schedule of every hour, whose runs are gangs of two."""
+    template = {"spec": training_job(name, 2, work)["spec"]}
+    fields = {"schedule": "0 * * * *", "suspend": True, "jobTemplate": template, **spec}
+    return _object("windlass.dev/v1alpha1", "CronTrainingJob", name, fields)
 
 
 def pytorch_job(name: str, size: int, work: float | None = None, *, gang: bool = False, code: int = 0) -> Manifest:
@@ -57,7 +65,13 @@ def single(name: str, work: float | None = None, scheduler: str = "default-sched
 
 def path(manifest: Manifest) -> str:
     """API path under which objects of this kind are created."""
-    plurals = {"Pod": "pods", "PodGroup": "podgroups", "TrainingJob": "trainingjobs", "PyTorchJob": "pytorchjobs"}
+    plurals = {
+        "Pod": "pods",
+        "PodGroup": "podgroups",
+        "TrainingJob": "trainingjobs",
+        "PyTorchJob": "pytorchjobs",
+        "CronTrainingJob": "crontrainingjobs",
+    }
     version, plural = manifest["apiVersion"], plurals[manifest["kind"]]
     root = "/api/v1" if version == "v1" else f"/apis/{version}"
     return f"{root}/namespaces/{manifest['metadata']['namespace']}/{plural}"

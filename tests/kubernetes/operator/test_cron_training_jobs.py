@@ -20,7 +20,7 @@ from windlass.backends.kubernetes.client.object_cache import Change
 from windlass.backends.kubernetes.schedules.schedule_runs import ScheduleRuns
 from windlass.backends.kubernetes.schedules.schedule_turn import TurnContext
 from windlass.controlplane.api import ApiError
-from windlass.jobs.kubernetes.labels import SCHEDULE, SCHEDULED_AT
+from windlass.jobs.kubernetes.labels import CANCEL, SCHEDULE, SCHEDULED_AT
 from windlass.jobs.kubernetes.schedules.cron_training_job import run_name
 from windlass.jobs.kubernetes.schedules.schedule_state import StoredSchedule, state_text
 from windlass.jobs.schedules.schedule import ScheduleStatus
@@ -138,6 +138,29 @@ def test_replace_cancels_the_run_and_the_history_keeps_the_latest(tell):
                 await until(place, f"{RUNS}/{name}", state("Running"))
             assert await turn(place, runs, "replaced") == names[1:], "one was cancelled, one runs"
         await place.api.delete(f"{SCHEDULES}/replaced")
+
+    tell(story)
+
+
+def test_queue_lets_one_run_wait_for_the_end_of_the_active_one(tell):
+    async def story(place: OperatorPlace) -> None:
+        await place.api.post(SCHEDULES, schedule("queued", concurrencyPolicy="Queue"))
+        clock = Clock()
+        async with scheduled(place, clock) as runs:
+            first, second = (run_name("queued", clock.night(day)) for day in range(2))
+            clock.now = clock.night(0)
+            await turn(place, runs, "queued")
+            await until(place, f"{RUNS}/{first}", state("Running"))
+            for day in (1, 2):
+                clock.now = clock.night(day)
+                assert await turn(place, runs, "queued") == [first], "it waits"
+            stored = (await place.api.get(f"{SCHEDULES}/queued"))["status"]["windlass"]["state"]
+            assert json.loads(stored)["status"]["waiting"] == clock.night(1)
+            assert "a run waits already" in stored
+            await place.api.patch(f"{RUNS}/{first}", {"metadata": {"annotations": {CANCEL: "a test"}}})
+            await until(place, f"{RUNS}/{first}", state("Cancelled"))
+            assert await turn(place, runs, "queued") == [first, second]
+        await place.api.delete(f"{SCHEDULES}/queued")
 
     tell(story)
 
