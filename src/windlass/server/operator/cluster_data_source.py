@@ -77,8 +77,9 @@ class ClusterDataSource:
         return gang.notes.wait_verdict if gang is not None else None
 
     def held_jobs(self) -> Sequence[JobState]:
-        """Jobs whose volumes or priority classes are missing."""
-        return [gang.state for gang in self._backend.jobs if gang.fit.waiting_reason]
+        """Jobs whose volumes or priority classes are missing, and external pods whose gang is incomplete."""
+        held = [gang.state for gang in self._backend.jobs if gang.fit.waiting_reason]
+        return [*held, *self._backend.external.incomplete()]
 
 
 def _shown(variables: Mapping[str, str]) -> dict[str, str]:

@@ -49,7 +49,8 @@ class ClusterJobRecords:
         Of several existing jobs of a name the living one is meant; if none lives, the latest.
         """
         text = job_names.normalize_name(name)
-        here = {gang.id: gang.state for gang in self._backend.jobs} | self._controller.states
+        here = {state.id: state for state in self._backend.external.incomplete()}
+        here |= {gang.id: gang.state for gang in self._backend.jobs} | self._controller.states
         if members := [state.id for state in here.values() if _is_of(state.id, state.job, text)]:
             return members
         if found := job_names.find_candidates(text, here):
@@ -140,7 +141,9 @@ class ClusterJobRecords:
 
     def _here(self, job_id: str) -> JobState | None:
         gang = self._backend.jobs.get(job_id)
-        return gang.state if gang is not None and (gang.stored is not None or gang.fit.waiting_reason) else None
+        if gang is None:
+            return next((state for state in self._backend.external.incomplete() if state.id == job_id), None)
+        return gang.state if gang.stored is not None or gang.fit.waiting_reason else None
 
     def _ended(self) -> list[JobState]:
         """Ended jobs whose objects still exist."""

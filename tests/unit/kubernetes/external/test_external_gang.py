@@ -83,6 +83,7 @@ def test_a_gang_of_which_a_pod_has_failed_fails_and_is_not_queued_again():
 def test_a_gang_whose_pods_were_deleted_before_they_ended_is_cancelled_once():
     running = gang(allocated(whole=True))
     assert events(running, placed("Running", "Running", "Running")) == [Started(1)]
+    assert events(running, placed("Failed", "Failed", "Running", leaving=True)) == []
     assert events(running, [None, None, None]) == [Cancel("the deletion of its pods")]
     assert events(running, [None, None, None]) == []
 

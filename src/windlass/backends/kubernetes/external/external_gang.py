@@ -93,7 +93,7 @@ class Allocation:
         else:
             self.tracker.leave(number)
             if has_ended(pod) and not self.ends.get(number):
-                self.ends[number] = None if pod is None else end_of(pod)
+                self.ends[number] = None if pod is None or _was_stopped(pod) else end_of(pod)
 
     def take_events(self) -> list[Event]:
         """Returns the events that follow from what was observed; none while pods are being bound.
@@ -267,6 +267,11 @@ def has_ended(pod: Pod | None) -> bool:
 def has_begun(pod: Pod | None) -> bool:
     """Tells whether a pod runs or has run."""
     return pod is None or pod.status.phase == "Running" or pod.status.has_ended
+
+
+def _was_stopped(pod: Pod) -> bool:
+    """Tells whether the program of an ended pod did not end by itself: the pod was deleted while it ran."""
+    return pod.status.phase == "Failed" and pod.metadata.deletion_timestamp is not None
 
 
 def _set(members: set[int], number: int, value: bool) -> None:  # noqa: FBT001 - the value of the element

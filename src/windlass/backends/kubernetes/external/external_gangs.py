@@ -6,7 +6,7 @@ another gang.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.cluster.lookups import ChangedNames
 from windlass.backends.kubernetes.external.cluster_fit import claims_to_choose, fitted_job
+from windlass.backends.kubernetes.external.dialects import job_id
 from windlass.backends.kubernetes.external.external_binder import ExternalBinder
 from windlass.backends.kubernetes.external.external_gang import ExternalGang
 from windlass.backends.kubernetes.external.gang_control import BackendCallbacks, ExternalGangControl
@@ -95,6 +96,12 @@ class ExternalGangs:
     def job_set(self, namespace: str, name: str) -> Mapping[str, Any] | None:
         """Returns the JobSet of this name, if it exists."""
         return self._groups.object_of(GangKey(namespace, name, Dialect.JOB_SET))
+
+    def incomplete(self) -> Iterator[JobState]:
+        """Yields the groups whose waiting pods form no gang yet, with the reason; the controller does not know them."""
+        for group in self._groups:
+            if group.missing and group.loose and job_id(group.member, group.member.name) not in self._index:
+                yield group.state
 
     def gather_again(self) -> None:
         """Gathers refused and incomplete groups again: nodes, claims or classes have changed."""

@@ -9,11 +9,18 @@ from typing import Any
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import PODS, Resource
-from windlass.backends.kubernetes.external.dialects import RESOURCES
+from windlass.backends.kubernetes.cluster.admission_guard import namespace_user
+from windlass.backends.kubernetes.cluster.job_resolution import requests_of
+from windlass.backends.kubernetes.external.dialects import RESOURCES, job_id
 from windlass.backends.kubernetes.external.external_gang import waits
+from windlass.backends.kubernetes.gangs.gang import WAITING
+from windlass.core.model.job import DEFAULT_QUEUE, Job, Role
+from windlass.core.model.status import JobState, Status
 from windlass.jobs.kubernetes.external.membership import GangKey, membership
 from windlass.jobs.kubernetes.gang_dialects import Dialect
+from windlass.jobs.kubernetes.labels import QUEUE
 from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
+from windlass.jobs.kubernetes.status.status_times import milliseconds
 
 
 @dataclass(slots=True)
@@ -53,6 +60,17 @@ class Group:
         """Whether pods of it that are to be deleted still look placed; they no longer count."""
         left = (self.pods[uid] for uid in self.unwinding if uid in self.pods)
         return any(pod.metadata.deletion_timestamp is None and not pod.status.has_ended for pod in left)
+
+    @property
+    def state(self) -> JobState:
+        """Its waiting pods as a job that the controller does not know yet, with the reason why not."""
+        pods = list(self.loose.values())
+        role = Role("pods", replicas=len(pods), resources=requests_of(pods[0]))
+        queue = pods[0].metadata.labels.get(QUEUE, DEFAULT_QUEUE)
+        job = Job(self.member.name, (role,), queue=queue, user=namespace_user(self.member.namespace))
+        made = min(milliseconds(pod.metadata.creation_timestamp) or 0 for pod in pods)
+        status = Status(reason=WAITING, message=self.missing, created_at=made)
+        return JobState(job_id(self.member, self.member.name), 0, job, status)
 
     @property
     def ready(self) -> Sequence[Pod]:
