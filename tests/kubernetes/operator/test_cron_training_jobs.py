@@ -19,6 +19,7 @@ import strays
 from windlass.backends.kubernetes.client.object_cache import Change
 from windlass.backends.kubernetes.schedules.schedule_runs import ScheduleRuns
 from windlass.backends.kubernetes.schedules.schedule_turn import TurnContext
+from windlass.backends.kubernetes.status.event_correlation import EventRecord
 from windlass.controlplane.api import ApiError
 from windlass.jobs.kubernetes.labels import CANCEL, SCHEDULE, SCHEDULED_AT
 from windlass.jobs.kubernetes.schedules.cron_training_job import run_name
@@ -27,6 +28,7 @@ from windlass.jobs.schedules.schedule import ScheduleStatus
 
 SCHEDULES = "/apis/windlass.dev/v1alpha1/namespaces/default/crontrainingjobs"
 RUNS = "/apis/windlass.dev/v1alpha1/namespaces/default/trainingjobs"
+EVENTS = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name="
 MINUTE = 60_000
 pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(300)]
 
@@ -47,6 +49,11 @@ class Clock:
     def __init__(self) -> None:
         midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         self.now = self.first = int(midnight.timestamp() * 1000) + 24 * 60 * MINUTE
+        self.events: list[tuple[str, str]] = []
+        """Reasons and messages of the Events of schedules by this clock."""
+
+    def record(self, event: EventRecord) -> None:
+        self.events.append((event.reason, event.note))
 
     def night(self, day: int) -> int:
         """Three o'clock of the clock's first day, or so many days later."""
@@ -57,7 +64,8 @@ class Clock:
 async def scheduled(place: OperatorPlace, clock: Clock) -> AsyncIterator[ScheduleRuns]:
     """Schedules of the leading operator by another clock; those by the real clock do not run."""
     world = place.world
-    context = TurnContext(world.connection, lambda: clock.now, world.monitor.lookups.of, world.inbox.put)
+    lookups = world.monitor.lookups.of
+    context = TurnContext(world.connection, lambda: clock.now, lookups, world.inbox.put, clock.record)
     yield ScheduleRuns(context, place.troubles.append)
 
 
@@ -110,7 +118,12 @@ def test_a_due_run_is_created_once_under_any_leader(tell):
             # forbid: the next time passes while the run is active
             await until(place, f"{RUNS}/{name}", state("Running"))
             clock.now = clock.night(1)
+            assert clock.events == [("SuccessfulCreate", f"created the run {name}")]
+            clock.events.clear()
             assert await turn(place, second, "nightly") == [name]
+            [(reason, message)] = clock.events
+            assert reason == "RunSkipped"
+            assert message.endswith("03:00 UTC: the previous run has not ended")
             # suspended: a time passes, and is not made up for
             await place.api.patch(f"{SCHEDULES}/nightly", {"spec": {"suspend": True}})
             clock.now = clock.night(2)
@@ -137,6 +150,15 @@ def test_replace_cancels_the_run_and_the_history_keeps_the_latest(tell):
                     await turn(place, runs, "replaced")
                 await until(place, f"{RUNS}/{name}", state("Running"))
             assert await turn(place, runs, "replaced") == names[1:], "one was cancelled, one runs"
+            happened = [reason for reason, _ in clock.events]
+            assert happened.count("SuccessfulCreate") == 3
+            assert [text for reason, text in clock.events if reason == "RunReplaced"] == [
+                f"cancels the run {name} for the next one" for name in names[:2]
+            ]
+            assert (
+                "SuccessfulDelete",
+                f"deleted the run {names[0]}, which the history no longer keeps",
+            ) in clock.events
         await place.api.delete(f"{SCHEDULES}/replaced")
 
     tell(story)
@@ -157,6 +179,7 @@ def test_queue_lets_one_run_wait_for_the_end_of_the_active_one(tell):
             stored = (await place.api.get(f"{SCHEDULES}/queued"))["status"]["windlass"]["state"]
             assert json.loads(stored)["status"]["waiting"] == clock.night(1)
             assert "a run waits already" in stored
+            assert [reason for reason, _ in clock.events] == ["SuccessfulCreate", "RunWaiting", "RunSkipped"]
             await place.api.patch(f"{RUNS}/{first}", {"metadata": {"annotations": {CANCEL: "a test"}}})
             await until(place, f"{RUNS}/{first}", state("Cancelled"))
             assert await turn(place, runs, "queued") == [first, second]
@@ -184,6 +207,12 @@ def test_the_operator_makes_up_for_the_latest_missed_time_in_the_zone_of_the_sch
         assert minutes % 60 == 15, "Kathmandu is 5:45 ahead"
         assert 0 <= time.time() / 60 - minutes < 61, "the latest one"
         assert '"missed":2' in found["status"]["windlass"]["state"]
+        listed = await until(place, f"{EVENTS}hourly", lambda each: len(each["items"]) > 1)
+        events = {each["reason"]: (each["type"], each["message"]) for each in listed["items"]}
+        assert events["SuccessfulCreate"] == ("Normal", f"created the run {name}")
+        assert events["MissSchedule"][0] == "Warning"
+        assert events["MissSchedule"][1].startswith("missed 2 since ")
+        assert {each["involvedObject"]["kind"] for each in listed["items"]} == {"CronTrainingJob"}
         carried_out.cancel()
         await place.api.delete(where)
 
@@ -210,6 +239,8 @@ def test_malformed_schedules_are_refused_or_get_a_condition(tell):
         [accepted] = found["status"]["conditions"]
         assert (accepted["status"], accepted["reason"]) == ("False", "InvalidSpec")
         assert "spec.schedule: expects a cron expression" in accepted["message"]
+        [event] = (await until(place, f"{EVENTS}malformed", lambda each: each["items"]))["items"]
+        assert (event["type"], event["reason"], event["message"]) == ("Warning", "InvalidSpec", accepted["message"])
         await place.submit("another")
         await until(place, f"{RUNS}/another", state("Running"))
         await place.delete("another")

@@ -141,7 +141,7 @@ class KubernetesBackend:
         # 4. external gangs
         self.external = self._external_gangs()
         # 5. schedules, whose runs are jobs of ours
-        turns = TurnContext(connection, self.now, self.monitor.lookups.of, self.inbox.put)
+        turns = TurnContext(connection, self.now, self.monitor.lookups.of, self.inbox.put, self._events.record)
         self.schedules = ScheduleRuns(turns, on_trouble)
         """CronTrainingJobs, carried out by `schedules.run` while this process leads."""
 

@@ -12,9 +12,17 @@ from typing import Any
 
 from windlass.backends.kubernetes.client.api_errors import ApiError, Outcome
 from windlass.backends.kubernetes.client.connection import Connection, find_object
-from windlass.backends.kubernetes.client.object_reference import job_id
+from windlass.backends.kubernetes.client.object_reference import ObjectReference, job_id, reference_to
 from windlass.backends.kubernetes.client.resources import named
 from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups
+from windlass.backends.kubernetes.schedules.schedule_events import (
+    created_event,
+    deleted_event,
+    events_of_notes,
+    replaced_event,
+    unaccepted_event,
+)
+from windlass.backends.kubernetes.status.event_correlation import EventRecord
 from windlass.backends.port import BackendEvent, JobEvent
 from windlass.core.lifecycle.events import Cancel
 from windlass.jobs.kubernetes.kinds import trainingjob
@@ -37,12 +45,17 @@ _UNMANAGED_RETRY_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
-    """Parts that turns need. `around`: the view of a namespace; `inject`: hands an event to the controller."""
+    """Parts that turns need.
+
+    `around`: the view of a namespace; `inject`: hands an event to the controller; `record`: records an Event of
+    Kubernetes.
+    """
 
     connection: Connection
     now: Callable[[], int]
     around: Callable[[str], NamespaceLookups]
     inject: Callable[[BackendEvent], None]
+    record: Callable[[EventRecord], None]
 
 
 async def take_turn(context: TurnContext, namespace: str, name: str) -> int | None:
@@ -53,27 +66,33 @@ async def take_turn(context: TurnContext, namespace: str, name: str) -> int | No
         return None
     turn = _Turn(context, manifest)
     if fault := context.around(namespace).unmanaged:
-        await turn.write({}, _condition(ACCEPTED, "NamespaceNotManaged", fault))
+        await turn.refuse("NamespaceNotManaged", fault)
         return context.now() + _UNMANAGED_RETRY_MS
     try:
         cron = cron_training_job.read(manifest)
     except ManifestError as error:
-        await turn.write({}, _condition(ACCEPTED, "InvalidSpec", str(error)))
+        await turn.refuse("InvalidSpec", str(error))
         return None
     # 2. plan by its state and its runs
     runs = await turn.runs(cron)
     now = context.now()
-    plan = plan_runs(cron, _stored(cron, manifest, now), runs, now)
+    before = _stored(cron, manifest, now)
+    plan = plan_runs(cron, before, runs, now)
     # 3. the decision is durable before the run exists
     await turn.write(status_fields(cron, plan.stored, runs, turn.status), _condition(ACCEPTED))
+    news = list(events_of_notes(turn.about, before.status.notes if before else (), plan.stored.status.notes))
+    turn.record(*news)
     if plan.start is not None:
         await _start(turn, cron, plan.stored, plan.start, runs)
     # 4. end the run that is replaced, and delete what the history does not keep
     for run in plan.cancelled:
+        if news:  # later turns repeat the request until the run has ended
+            turn.record(replaced_event(turn.about, run, now))
         by = f"schedule {cron.name}, for its next run"
         context.inject(JobEvent(job_id(RUNS.kind, namespace, run.name), Cancel(by=by)))
     for run in plan.removed:
         await turn.delete(run)
+        turn.record(deleted_event(turn.about, run, now))
     return plan.next
 
 
@@ -88,7 +107,9 @@ async def _start(turn: _Turn, cron: CronTrainingJob, stored: StoredSchedule, due
         after = refused(cron, stored, error.message, now)
         failed = _condition(RUN_CREATED, error.reason or "Refused", f"the run was refused: {error.message}")
         await turn.write(status_fields(cron, after, runs, turn.status), failed)
+        turn.record(*events_of_notes(turn.about, stored.status.notes, after.status.notes))
         return
+    turn.record(*(created_event(turn.about, run, now) for run in made))
     after = replace(stored, starting=None)
     await turn.write(status_fields(cron, after, [*runs, *made], turn.status), _condition(RUN_CREATED))
 
@@ -105,6 +126,21 @@ class _Turn:
         """The status of the schedule; empty if it is malformed."""
         found = self.manifest.get("status")
         return found if isinstance(found, dict) else {}
+
+    @property
+    def about(self) -> ObjectReference:
+        """Reference to the schedule."""
+        return reference_to(SCHEDULES, self.manifest)
+
+    def record(self, *events: EventRecord) -> None:
+        """Records Events of the schedule."""
+        for event in events:
+            self.context.record(event)
+
+    async def refuse(self, reason: str, message: str) -> None:
+        """Writes why the schedule cannot be carried out, with an Event if that is new."""
+        if await self.write({}, _condition(ACCEPTED, reason, message)):
+            self.record(unaccepted_event(self.about, reason, message, self.context.now()))
 
     async def runs(self, cron: CronTrainingJob) -> list[Run]:
         """The runs of the schedule."""
@@ -128,17 +164,18 @@ class _Turn:
             made = found
         return read_runs(cron.uid, [made])
 
-    async def write(self, fields: dict[str, object], *changed: dict[str, str]) -> None:
-        """Writes the status if it has changed, if the object is still of the version that was read."""
+    async def write(self, fields: dict[str, object], *changed: dict[str, str]) -> bool:
+        """Writes the status if the object is still of the version that was read. Returns whether it has changed."""
         now = rfc3339(self.context.now())
         conditions = merge_conditions(conditions_of(self.manifest), changed, now)
         status = {**fields, "conditions": conditions}
         if all(self.status.get(name) == value for name, value in status.items()):
-            return
+            return False
         about = self.manifest["metadata"]
         body: dict[str, Any] = {"metadata": {"resourceVersion": about["resourceVersion"]}, "status": status}
         where = (SCHEDULES, about["namespace"], about["name"])
         self.manifest = await self.context.connection.patch(*where, body, subresource="status")
+        return True
 
     async def delete(self, run: Run) -> None:
         """Deletes a run; its pods and services follow."""
