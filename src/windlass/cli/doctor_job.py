@@ -96,6 +96,9 @@ def _collect(job: JobSelection, details: Json, show: ShowProgress) -> EvidenceRe
         return _reason_for_waiting(details)
     show(1 / _STEPS, 1, _STEPS, "finding the logs of its ranks")
     request = _evidence(job, details, job.attempt or newest)
+    if (wait := details.get("member_wait")) and job.attempt in (None, newest):
+        text = LoggedText(f"windlass status {details['id']}", f"{wait['reason']}: {wait['message']}\n")
+        request = replace(request, texts=[*request.texts, text])
     if details["phase"] == "Created":  # it cannot queue yet
         request = replace(request, texts=[*request.texts, *_reason_for_waiting(details).texts])
     return request

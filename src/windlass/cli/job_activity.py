@@ -36,6 +36,7 @@ def activity_sections(job: JobActivity) -> Mapping[str, Sequence[str]]:
     rows = [_rank_line(rank, job.now) for rank in job.ranks[:_MAX_RANKS]]
     rows += [f"and {pluralize(more, 'more rank')}; -o json has all"] if more > 0 else []
     sections = {
+        "members": [join_lines(job.member_wait)] if job.member_wait else [],
         "last signs": [*_last_sign(job), *rows],
         "hang detection": [job.hang_detection] if job.hang_detection else [],
         "next command": job.next_commands,

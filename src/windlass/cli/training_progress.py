@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from windlass.cli.terminal.formatting import format_duration, pluralize
+from windlass.cli.terminal.formatting import format_duration, join_lines, pluralize
 from windlass.core.model.resources import format_readable
 from windlass.core.model.status import TERMINAL
 
@@ -22,6 +22,8 @@ def progress_lines(job: Json, now: int | None = None) -> Iterator[str]:
         yield f"recovered in place {recoveries}×"
     if restarts := job["status"].get("container_restarts", 0):
         yield restart_line(restarts)
+    if wait := job.get("member_wait"):
+        yield member_wait_line(wait)
     progress = job.get("progress")
     if not progress:
         return
@@ -37,6 +39,16 @@ def progress_lines(job: Json, now: int | None = None) -> Iterator[str]:
 def restart_line(restarts: int) -> str:
     """Returns how often containers of a job's pods were restarted in place."""
     return f"kubelets have restarted its containers {pluralize(restarts, 'time')}"
+
+
+def member_wait_line(wait: Json) -> str:
+    """Returns why members of a job do not run, or which one its kubelet restarts again and again."""
+    about = "restarts in place" if wait["reason"] in _RESTARTS else "not all members run"
+    return f"{about}: {join_lines(wait['message'])} ({wait['reason']})"
+
+
+_RESTARTS = ("CrashLoopBackOff", "RestartedInPlace")
+"""Reasons of members that ran, ended, and are restarted in place."""
 
 
 def _step(progress: Json) -> str:

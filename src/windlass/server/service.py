@@ -128,9 +128,11 @@ class Service:
         resources = self.source.rank_resources(state, tasks)
         state = replace(state, job=self.source.redact(state.job))
         seen = summarize_progress(records.ranks_seen(state, tasks))
+        wait = self.source.member_wait(state.id)
         return {
             **views.job_details(state, self.lookup.pending_status(state, positions), tasks, transitions, resources),
             "progress": seen,
+            "member_wait": None if wait is None else {"reason": wait[0], "message": wait[1]},
         }
 
     async def metrics(self, name: str, span: HistorySpan) -> Json:

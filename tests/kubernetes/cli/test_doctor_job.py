@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from backend_host import Behaviour
-from kubernetes_host import NAMESPACE
+from kubernetes_host import NAMESPACE, namespaced
 from node_logs import logs_of_nodes
-from operator_place import OperatorPlace, leading
+from operator_place import PYTORCHJOBS, OperatorPlace, leading
+from restarted_member import backing_off, gang, restart
 
 import strays
 from windlass.controlplane.cluster import ControlPlane
@@ -89,5 +91,23 @@ def test_states_of_containers_and_events_are_evidence(tell: Callable[[Story], No
         found = await windlass("doctor", "stuck", "-o", "json")
         assert "Xid 79" not in found.out, "what the operator itself has written is no evidence"
         assert json.loads(found.out)["verdict"]["cause"] in ("volume-mount", "package-missing"), found
+
+    tell(story)
+
+
+def test_a_rank_that_its_kubelet_restarts_is_named_with_its_last_end(tell: Callable[[Story], None]):
+    async def story(place: OperatorPlace, windlass: Terminal) -> None:
+        await place.api.post(namespaced(PYTORCHJOBS), gang())
+        await place.phase("digits", "Running")
+        text = "back-off 40s restarting failed container=pytorch pod=digits-worker-0_default(u)"
+        await restart(place, 3, backing_off(text), datetime.now(UTC), exitCode=77, reason="Error")
+        await place.until("/v1/jobs/digits", lambda job: job["member_wait"])
+        told = "rank 1 (container pytorch of digits-worker-0) ends again and again: 3 restarts since "
+        for verb in ("status", "why", "doctor"):
+            ran = await windlass(verb, "digits")
+            assert told in ran.out, ran
+            assert "last exit code 77 (Error) at " in ran.out
+            assert "next start at " in ran.out
+        assert "restarts a container of the job in place, again and again: that of rank 1" in ran.out, ran
 
     tell(story)

@@ -62,3 +62,9 @@ def test_of_many_ranks_the_last_ones_are_shown() -> None:
     ranks = [replace(BEHIND, rank=number) for number in range(20)]
     lines = activity_sections(replace(JOB, ranks=ranks))["last signs"]
     assert (len(lines), lines[-1]) == (10, "and 12 more ranks; -o json has all")
+
+
+def test_a_member_that_is_restarted_in_place_stands_before_the_last_signs():
+    told = "rank 1 (container main of digits-1) ends again and again: 3 restarts (CrashLoopBackOff)"
+    sections = activity_sections(replace(JOB, ranks=(BEHIND,), member_wait=told))
+    assert next(iter(sections.items())) == ("members", [told])

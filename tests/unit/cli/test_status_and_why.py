@@ -224,7 +224,7 @@ def test_the_restarts_of_containers_that_run_are_counted(daemon, windlass, made)
     daemon.says["/v1/jobs/digits/why"] = answer
     assert windlass("why", "digits").out.splitlines() == [
         "digits-1 Running on n1,n2",
-        "not all members run: container main of digits-0: back-off 40s (CrashLoopBackOff)",
+        "restarts in place: container main of digits-0: back-off 40s (CrashLoopBackOff)",
         "kubelets have restarted its containers 5 times",
     ]
 

@@ -35,7 +35,7 @@ from windlass.cli.terminal.output import (
     watch_rows,
     watch_value,
 )
-from windlass.cli.training_progress import restart_line
+from windlass.cli.training_progress import member_wait_line, restart_line
 from windlass.cli.verbs.status import headline
 from windlass.core.model.resources import format_readable
 
@@ -122,7 +122,7 @@ def _print_answer(answer: Json, what_if: str, *, paint: bool) -> None:
         if missing := answer.get("missing"):
             print(f"lacks replicas that it requests: {missing['message']} ({missing['reason']})")
         if members := answer.get("members"):
-            print(f"not all members run: {members['message']} ({members['reason']})")
+            print(member_wait_line(members))
         if restarts := answer.get("container_restarts"):
             print(restart_line(restarts))
     elif found:

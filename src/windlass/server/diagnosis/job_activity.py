@@ -71,6 +71,8 @@ class JobActivity:
     hang_detection: str = ""
     """When the hang detector acts, and the setting that changes it."""
     next_commands: Sequence[str] = ()
+    member_wait: str = ""
+    """Why some members do not run, or are restarted in place; "" if all run."""
 
 
 def job_activity(
@@ -100,8 +102,14 @@ def job_activity(
         message=details["message"],
         ranks=ranks,
         hang_detection=describe_hang_deadline(details, _phase(ranks[0]) if has_heartbeats else None) if ranks else "",
+        member_wait=_member_wait(details),
         next_commands=[*_stack_command(details, ranks, has_stack), *_next_commands(details, phase, ranks, option)],
     )
+
+
+def _member_wait(details: Json) -> str:
+    wait = details.get("member_wait")
+    return f"{wait['message']} ({wait['reason']})" if wait else ""
 
 
 def _ranks(details: Json, places: Mapping[int, RankPlace], texts: Sequence[LoggedText]) -> Iterator[RankActivity]:

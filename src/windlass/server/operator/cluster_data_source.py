@@ -10,6 +10,7 @@ from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.cluster.empty_cluster import snapshot_emptier
 from windlass.backends.kubernetes.status.job_waits import container_wait
 from windlass.backends.kubernetes.status.member_waits import member_wait
+from windlass.backends.kubernetes.status.restarting_members import restart_wait
 from windlass.core.model.diagnosed_cause import DiagnosedCause
 from windlass.core.model.job import Job
 from windlass.core.model.reservation import Reservation
@@ -67,9 +68,11 @@ class ClusterDataSource:
         return snapshot_emptier(tuple(picture.objects.values()), picture.view)
 
     def member_wait(self, job_id: str) -> tuple[str, str] | None:
-        """Why pods of a started job do not run: an image, another scheduler, or a container that does not start."""
+        """Why pods of a started job do not run: an image, another scheduler, or a container that cannot go on."""
         gang = self._backend.jobs.get(job_id)
-        return member_wait(gang) or container_wait(gang) if gang is not None else None
+        if gang is None:
+            return None
+        return member_wait(gang) or restart_wait(gang, self._backend.now()) or container_wait(gang)
 
     def wait_verdict(self, job_id: str) -> DiagnosedCause | None:
         """Verdict on what keeps a job from running."""

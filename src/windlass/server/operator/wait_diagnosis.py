@@ -112,7 +112,7 @@ class WaitDiagnosis:
         """Notes all waits, and withdraws the verdicts on those that are over."""
         before, self._waits = self._waits, {}
         for gang in list(self._backend.jobs):
-            wait, known = job_wait(gang), before.get(gang.id)
+            wait, known = job_wait(gang, self._backend.now()), before.get(gang.id)
             is_same = wait is not None and known is not None and known.covers(wait)
             if gang.notes.wait_verdict is not None and not is_same and not self._is_inherited(gang, known, now):
                 self._backend.show_wait_verdict(gang, None)
@@ -162,7 +162,8 @@ class WaitDiagnosis:
 
     def _tell(self, gang: Gang, known: KnownWait) -> None:
         """Shows the verdict, if one is known, names a cause, and the job still waits for the same."""
-        found, wait = self._verdicts.get(self._text(gang, known.wait)), job_wait(gang)
+        found = self._verdicts.get(self._text(gang, known.wait))
+        wait = job_wait(gang, self._backend.now())
         if found is None:
             return  # also where the text is redacted otherwise since its diagnosis, which the next round repeats
         known.diagnosed = known.wait.topic

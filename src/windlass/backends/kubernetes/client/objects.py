@@ -240,6 +240,8 @@ class ContainerStatus(ApiStruct, frozen=True):
 
     name: str
     state: ContainerState = _NO_STATE
+    last_state: ContainerState = _NO_STATE
+    """The end before the last restart in place; no state without one."""
     ready: bool = False
     restart_count: int = 0
     resources: Resources = _NOTHING_ASKED

@@ -13,6 +13,7 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.event_obstacles import PLACEMENT
 from windlass.backends.kubernetes.gangs.gang import WAITING, Gang
 from windlass.backends.kubernetes.status.member_waits import MemberWait, member_wait, pods_without_image
+from windlass.backends.kubernetes.status.restarting_members import BACKING_OFF, last_message, restart_wait
 from windlass.core.model.reasons import PERMANENT_REASONS
 from windlass.core.model.status import Phase
 
@@ -38,7 +39,7 @@ class WaitKind(StrEnum):
     CREATION = "creation"
     """The creation of its pods, which the API server refuses."""
     START = "start"
-    """The start of pods that are bound."""
+    """The start of pods that are bound, or of containers that have ended and are restarted in place."""
     ADMISSION = "admission"
     """Its admission, by a reason that lasts until the job, its queue or the nodes change."""
 
@@ -57,8 +58,8 @@ class JobWait(NamedTuple):
     """Whether lines of it are Events, which any user with the right to write Events in the namespace can write."""
 
 
-def job_wait(gang: Gang) -> JobWait | None:
-    """Returns the obstacle of a job; None without one."""
+def job_wait(gang: Gang, now: int) -> JobWait | None:
+    """Returns the obstacle of a job; None without one. `now`: in ms since the epoch."""
     notes, life = gang.notes, gang.status
     if gang.fit.waiting_reason:
         return JobWait(WaitKind.OBJECT, f"{WAITING}: {gang.fit.waiting_reason}")
@@ -67,6 +68,10 @@ def job_wait(gang: Gang) -> JobWait | None:
         return JobWait(WaitKind.CREATION, f"{NOT_CREATED}: {notes.creation_error}", attempt)
     if attempt:
         return _start_wait(gang, attempt)
+    if life.phase is Phase.RUNNING and (restarts := restart_wait(gang, now)) is not None:
+        said = last_message(gang, now)
+        with_message = MemberWait(restarts.reason, f"{restarts.message}\n{said}" if said else restarts.message)
+        return _job_wait(with_message, life.generation, _CONTAINER_TOPICS[BACKING_OFF])
     if life.phase is Phase.QUEUED and notes.pending_reason in PERMANENT_REASONS:
         return JobWait(WaitKind.ADMISSION, f"{notes.pending_reason}: {notes.pending_message}")
     return None
