@@ -32,6 +32,7 @@ class Jobs:
         self.redaction = SimpleNamespace(message=lambda text, _namespace: text)
         self.on_trouble = self.troubles.append
         self.jobs = self
+        self.now = lambda: 0
 
     def __iter__(self) -> Any:
         return iter(self.gangs.values())
