@@ -96,6 +96,7 @@ def test_on_fake_nodes_jobs_are_scheduled_and_namespaces_can_be_deleted(root: Pa
     # the reset of a lab
     shell(root, "kubectl delete namespace lab-a1 --timeout=60s")
     assert cluster_down(root)
+    assert list(root.rglob("history*")) == []
     assert cluster_status(root).cluster.state is LastingState.DOWN
 
 

@@ -92,7 +92,7 @@ def operator_command(folder: ClusterFolder, running: Running, queries_port: int)
         "--kubeconfig",
         str(_operator_kubeconfig(folder)),
         "--history",
-        f"sqlite:///{folder.root}/history.sqlite",
+        f"sqlite:///{folder.servers}/history.sqlite",  # it ends with the cluster
     ]
     options += ["--metrics-host", running.host_address or _LOOPBACK, "--metrics-port", "0"]
     options += ["--queries-port", str(queries_port), "--agent-image", IMAGE]

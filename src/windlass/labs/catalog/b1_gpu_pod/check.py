@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from windlass.labs.evidence.lab import Lab
 
 DECLARED, DEVICE = "nvidia.com/gpu", "workshop.windlass.dev/gpu"
 VARIABLE = "WORKSHOP_VISIBLE_DEVICES"
+_OWN_DEVICE = re.compile(rf"{VARIABLE}=|gpu-\d")
 
 
 def check(lab: Lab) -> Iterator[Finding]:
@@ -61,9 +63,9 @@ def _trained(pods: list[Any]) -> Iterator[Finding]:
         f"{name} is {_phase(pod)}: no node has {amount} free devices; kubectl describe pod {name}",
     )
     yield Finding(
-        not any(VARIABLE in (each["name"] for each in container.get("env", ())) for container in _containers(pod)),
+        not any(_names_devices(container) for container in _containers(pod)),
         f"the variable of {name} comes from the plugin",
-        f"the pod sets {VARIABLE} by itself, which gives it devices of others: remove it from env",
+        f"the pod sets {VARIABLE} by itself or names devices, which may be those of others: leave that to the plugin",
     )
     yield Finding(
         len(_devices(pod)) == amount,
@@ -71,6 +73,12 @@ def _trained(pods: list[Any]) -> Iterator[Finding]:
         f"it knows of {len(_devices(pod))} devices: let allocate in plugin.py answer with {VARIABLE}, renew the "
         "ConfigMap, restart the DaemonSet, and run the pod again",
     )
+
+
+def _names_devices(container: Any) -> bool:
+    """Whether a container sets the variable in its specification, or has a device's name in its program."""
+    program = " ".join((*container.get("command", ()), *container.get("args", ())))
+    return VARIABLE in (each["name"] for each in container.get("env", ())) or bool(_OWN_DEVICE.search(program))
 
 
 def _containers(pod: Any) -> Any:

@@ -77,7 +77,8 @@ def _judged(plan: SharingPlan) -> Iterator[Finding]:
         yield Finding(
             not each.refused and not each.broken,
             f"{name}: all pods run as {use}, within memory, isolation and time",
-            f"{name} as {use} fails by {limits}: try another use",
+            f"{name} as {use} fails by {limits}. The pool stays as it is: try another use of it, or of a workload that "
+            "takes its GPUs",
         )
     in_use = sum(pool.forecast.gpus_in_use for pool in plan.pools)
     yield Finding(
