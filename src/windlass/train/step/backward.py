@@ -126,9 +126,10 @@ def _build_schedule(model: ParallelModel, micros: int, loss_fn: LossFunction) ->
     try:
         return kind(stages, n_microbatches=micros, loss_fn=loss_fn)
     except ValueError as error:
+        why = " ".join(str(error).split()).rstrip(".")
         raise TrainError(
             f"pp: the schedule {model.plan.schedule} does not support {micros} micro-batches on "
-            f"{model.stages[0].num_stages} stages; use another micro_batch or schedule ({' '.join(str(error).split())})"
+            f"{model.stages[0].num_stages} stages; use another micro_batch or schedule: {why}"
         ) from error
 
 
