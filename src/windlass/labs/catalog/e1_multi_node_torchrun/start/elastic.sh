@@ -1,7 +1,7 @@
 # Two agents, as on two nodes. The second one is stopped in the middle of the training.
 agent() {
     exec torchrun --nnodes 2 --node-rank "$1" --master-addr 127.0.0.1 --master-port 29517 \
-        --nproc-per-node 1 train.py --steps 40 --pause 0.2
+        --nproc-per-node 1 train.py --steps 20 --pause 0.2
 }
 
 agent 0 &
