@@ -10,35 +10,34 @@ from windlass.controlplane.build import BuildError
 from windlass.controlplane.cluster_folder import ClusterError
 from windlass.labs.errors import LabError
 from windlass.labs.lab_cluster import cluster_down, cluster_up
+from windlass.labs.lab_description import LabDescription
 from windlass.labs.lab_folders import LabFolders
 from windlass.labs.lab_needs import check_needs
 from windlass.labs.lab_reset import reset_lab
 
 
 class Clusters:
-    """The cluster of the session: started by the first lab that needs one, again where a lab needs Kueue too."""
+    """The cluster of the session: started once, by the first lab that needs one."""
 
-    def __init__(self, folders):
-        self.folders, self.has_kueue, self.running = folders, False, None
+    def __init__(self, folders, *, kueue):
+        self.folders, self.kueue, self.running = folders, kueue, None
 
     def serve(self, lab):
-        kueue = "kueue" in lab.facts.needs
-        if self.running is None or (kueue and not self.has_kueue):
-            self.close()
-            self.running = cluster_up(self.folders.cluster, print, kueue=kueue)
-            self.has_kueue = kueue
+        if self.running is None:
+            self.running = cluster_up(self.folders.cluster, print, kueue=self.kueue)
         if "real-nodes" in lab.facts.needs and not self.running.real:
             pytest.skip("real nodes need root, and Debian's packages that `windlass lab cluster up` names")
         return self.folders
 
     def close(self):
         cluster_down(self.folders.cluster)
-        self.running = None
 
 
 @pytest.fixture(scope="session")
-def clusters(tmp_path_factory):
-    made = Clusters(LabFolders(tmp_path_factory.mktemp("workshop")))
+def clusters(tmp_path_factory, request):
+    played = [item.callspec.params.get("lab") for item in request.session.items if hasattr(item, "callspec")]
+    kueue = any("kueue" in lab.facts.needs for lab in played if isinstance(lab, LabDescription))
+    made = Clusters(LabFolders(tmp_path_factory.mktemp("workshop")), kueue=kueue and not kueue_programs.lacking())
     yield made
     made.close()
 
