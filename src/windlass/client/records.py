@@ -121,7 +121,7 @@ class ScheduleInfo:
     active: tuple[str, ...] = ()
     """Ids of runs that have not ended."""
     missed: int | None = None
-    """Times without a run because no daemon ran; None: not counted, as on a cluster. `skipped`: likewise."""
+    """Times without a run because no daemon ran; None: not counted, as of a CronJob. `skipped`: likewise."""
     skipped: int | None = None
     starting_deadline: int | None = None
     kept_succeeded: int = 0

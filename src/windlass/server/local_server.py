@@ -76,7 +76,7 @@ class LocalServer:
         self._dashboard = DashboardListener(self.service, self.controller, self.feed, self.backend.paths)
         self._schedules = ScheduleRunner(self.controller, self.backend, say)
         schedules = ScheduleActions(self.controller, self.backend, self._schedules)
-        self.service.find_schedule, self.service.list_schedules = schedules.find, schedules.lines
+        self.service.find_schedule, self.service.list_schedules = schedules.find, lambda _is_shown: schedules.lines()
         self.actions = LocalActions(
             self.service, self.controller, self.backend, self.feed, self._hand_over, self._dashboard, schedules
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -50,8 +50,8 @@ class Service:
         self.events = FollowedEvents(controller, source.records, feed, self.lookup)
         self.find_schedule: Callable[[str], Json | None] = lambda _name: None
         """Looks up a schedule by its name; only a daemon has schedules."""
-        self.list_schedules: Callable[[], Sequence[Json]] = tuple
-        """Returns all schedules, by name."""
+        self.list_schedules: Callable[[Callable[[str], bool]], Iterable[Json]] = lambda _is_shown: ()
+        """Yields the schedules whose ids a predicate accepts, by name."""
         self.is_ending = False
         """Whether the controller has been asked to end."""
 

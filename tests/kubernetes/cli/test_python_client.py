@@ -108,6 +108,32 @@ def test_jobs_of_a_cluster_are_submitted_listed_explained_and_cancelled(
 
 @pytest.mark.apiserver
 @pytest.mark.timeout(300)
+def test_a_schedule_of_a_cluster_is_created_run_and_deleted(apiserver: ControlPlane, tmp_path: Path, configure):
+    configure(apiserver.kubeconfig, "default/told")
+    where = "/apis/windlass.dev/v1alpha1/namespaces/default/crontrainingjobs/nightly"
+
+    async def story() -> None:
+        async with told(apiserver, tmp_path) as place, windlass.AsyncClient("kubernetes") as client:
+            made = await client.create_schedule(
+                [Behaviour.SUCCEED], "0 3 * * *", name="nightly", image=IMAGE, cron_policy="queue"
+            )
+            assert (made.name, made.policy, made.suspended, made.missed) == ("nightly", "queue", False, 0)
+            assert (await place.api.get(where))["spec"]["jobTemplate"]["spec"]["image"] == IMAGE
+            run = await client.run_schedule("nightly")
+            assert (await run.wait(60)).phase == "Succeeded"
+            await client.suspend_schedule("nightly")
+            [found] = await client.schedules()
+            assert (found.suspended, found.next) == (True, None)
+            await client.delete_schedule("nightly")
+            deleted = await place.api.get(where)  # the API server alone collects no garbage
+            assert deleted["metadata"]["finalizers"] == ["orphan"]
+            await place.api.patch(where, {"metadata": {"finalizers": None}})
+
+    asyncio.run(story())
+
+
+@pytest.mark.apiserver
+@pytest.mark.timeout(300)
 def test_files_of_manifests_and_refusals_of_a_cluster(apiserver: ControlPlane, tmp_path: Path, configure):
     configure(apiserver.kubeconfig, "default/told")
     file = tmp_path / "mnist.yaml"

@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
@@ -160,13 +161,8 @@ class PageViews:
 
     async def _schedules(self) -> Json:
         """Schedules with their last runs that have ended."""
-        shown = [
-            line for line in self.service.list_schedules() if self.audience.sees(str(line.get("id", line["name"])))
-        ]
-        lines = [
-            line if "runs" in line else {**line, "runs": await self._last_runs(line["name"])}
-            for line in shown[:_MAX_SCHEDULES]
-        ]
+        shown = islice(self.service.list_schedules(self.audience.sees), _MAX_SCHEDULES)
+        lines = [line if "runs" in line else {**line, "runs": await self._last_runs(line["name"])} for line in shown]
         return {"schedules": [{key: line[key] for key in line if key != "spec"} for line in lines]}
 
     async def _last_runs(self, name: str) -> list[Json]:

@@ -12,6 +12,7 @@ from windlass.jobs.kubernetes.labels import CANCEL, SCHEDULE, SCHEDULED_AT, USER
 from windlass.jobs.kubernetes.manifest_reader import ManifestError
 from windlass.jobs.kubernetes.schedules.cron_training_job import CronTrainingJob, read, run_name, run_object
 from windlass.jobs.kubernetes.schedules.run_plan import Run, plan_runs, read_runs, refused, status_fields
+from windlass.jobs.kubernetes.schedules.schedule_row import schedule_row
 from windlass.jobs.kubernetes.schedules.schedule_state import StoredSchedule, read_state, state_text
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
@@ -178,6 +179,38 @@ def test_the_state_is_read_back() -> None:
 def test_a_state_that_no_operator_writes_is_refused(state: object) -> None:
     with pytest.raises(ValueError):
         read_state({"status": {"windlass": {"state": state}}})
+
+
+def row(state: str, **spec: Any) -> dict[str, Any]:
+    """The row of a schedule with this state, a minute after its run was due."""
+    return schedule_row({**manifest(**spec), "status": {"windlass": {"state": state}}}, NIGHT + MINUTE)
+
+
+def test_a_row_has_the_state_and_the_next_time() -> None:
+    found = row(state_text(started(cron())), concurrencyPolicy="Queue")
+    assert (found["name"], found["policy"], found["last_run"], found["next"]) == (
+        "nightly",
+        "queue",
+        NIGHT,
+        NIGHT + DAY,
+    )
+    assert [each["kind"] for each in found["notes"]] == ["Started"]
+
+
+@pytest.mark.parametrize("at", [253_402_300_799_000, NIGHT + DAY])
+def test_a_state_of_the_far_future_is_not_shown(at: int) -> None:
+    stored = started(cron())
+    forged = replace(stored, status=replace(stored.status, considered=at))
+    assert (row(state_text(forged))["next"], row(state_text(forged))["notes"]) == (NIGHT + DAY, [])
+    assert row("[")["next"] == NIGHT + DAY
+
+
+def test_a_schedule_that_cannot_be_read_has_a_row_that_says_why() -> None:
+    found = row("", schedule="61 3 * * *")
+    assert (found["cron"], found["suspended"], found["next"]) == ("61 3 * * *", True, None)
+    [note] = found["notes"]
+    assert note["message"].startswith("spec.schedule: expects a cron expression")
+    assert schedule_row({**manifest(), "status": {"active": [{}, 7]}}, NIGHT)["active"] == []
 
 
 @pytest.mark.parametrize(

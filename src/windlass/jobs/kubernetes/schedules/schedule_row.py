@@ -11,6 +11,9 @@ from windlass.jobs.kubernetes.status.status_times import milliseconds
 from windlass.jobs.schedules.due_runs import next_due
 from windlass.jobs.schedules.schedule import Schedule
 
+_MAX_LEAD_MS = 3_600_000
+"""A state with a later time is not shown: another writer has put it there, or a wrong clock."""
+
 
 def schedule_row(manifest: Manifest, now: int) -> dict[str, Any]:
     """The row of a schedule. One that cannot be carried out is suspended, and its only note says why."""
@@ -61,8 +64,11 @@ def _active(manifest: Manifest) -> list[str]:
 
 
 def _state(manifest: Manifest, schedule: Schedule, created: int, now: int) -> StoredSchedule:
-    """The state of a schedule; a new one before the operator has seen it."""
+    """The state of a schedule; a new one before the operator has seen it, and in place of one that it never writes."""
     try:
-        return read_state(manifest) or new_state(schedule, created)
+        stored = read_state(manifest) or new_state(schedule, created)
     except ValueError:
         return new_state(schedule, now)
+    status = stored.status
+    times = (status.considered, status.waiting or 0, status.last_run or 0, *(each.at for each in status.notes))
+    return stored if max(times) <= now + _MAX_LEAD_MS else new_state(schedule, now)

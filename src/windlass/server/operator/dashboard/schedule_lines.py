@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
@@ -18,10 +18,13 @@ Json = dict[str, Any]
 _LAST_RUNS = 3
 
 
-def schedule_lines(backend: KubernetesBackend) -> list[Json]:
-    """All schedules, by namespace and name."""
+def schedule_lines(backend: KubernetesBackend, is_shown: Callable[[str], bool]) -> Iterator[Json]:
+    """Yields the schedules whose ids are shown, by namespace and name."""
     ended = _ended_runs(backend.jobs)
-    return [_line(each, ended, backend.now()) for each in backend.schedules.manifests()]
+    for manifest in backend.schedules.manifests():
+        about = manifest["metadata"]
+        if is_shown(f"{about['namespace']}/{about['name']}"):
+            yield _line(manifest, ended, backend.now())
 
 
 def _ended_runs(gangs: Iterable[Gang]) -> dict[tuple[str, str], list[Gang]]:
