@@ -120,7 +120,7 @@ class KubernetesBackend:
         self._standby = StandbyPods(self.pods, self._executor, self.changed.mark, on_trouble)
         self.jobs = JobStore()
         self._reports = reports = JobReports(self.inbox.put, self._refusals.refuse, self.jobs.allocate_number)
-        self.kueue = KueueJobs(connection, self.jobs.get, self._resolve_one, on_trouble)
+        self.kueue = KueueJobs(connection, self.jobs.get, self._resolve_one, on_trouble, self.now)
         """Jobs in queues of Kueue."""
         self.job_specs = self._job_specs(reports)
         self.job_reader = self._job_reader(reports)

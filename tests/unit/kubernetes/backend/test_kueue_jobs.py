@@ -58,6 +58,33 @@ def test_only_a_job_that_its_queue_of_windlass_accepts_gets_a_workload(priority:
     asyncio.run(story())
 
 
+def test_a_job_enters_the_queue_of_kueue_at_its_begin_time() -> None:
+    async def story() -> None:
+        cluster = Cluster("n1")
+        kinds = list[str]()
+
+        async def note(_resource: object, body: dict[str, Any]) -> dict[str, Any]:
+            kinds.append(body["kind"])
+            return body
+
+        cluster.api.create = note  # type: ignore[method-assign]
+        cluster.backend.kueue.is_served = True
+        await cluster.lead()
+        cluster.put_job(gpus=2, labels=LABELS, begin="2099-11-28T08:00Z")
+        await cluster.run(12)
+        assert "Workload" not in kinds
+        gang = cluster.backend.jobs.get(JOB)
+        assert gang is not None
+        assert gang.job.hold.endswith("it enters the queue at its begin time 2099-11-28 08:00 UTC")
+        cluster.now = gang.job.begin or 0
+        cluster.backend.kueue.mark(JOB)
+        await cluster.run(12)
+        assert kinds.count("Workload") == 1
+        await cluster.backend.close()
+
+    asyncio.run(story())
+
+
 def test_a_job_in_a_queue_of_kueue_waits_where_there_is_no_kueue() -> None:
     async def story() -> None:
         cluster = await led_cluster(is_served=False)

@@ -134,6 +134,8 @@ def test_an_evicted_job_has_the_reason_of_kueue() -> None:
     [
         (JobFacts(), None, WAITING, WorkloadAction.CREATE),
         (JobFacts(is_suspended=True), None, WAITING, WorkloadAction.NONE),
+        (JobFacts(is_early=True), None, WAITING, WorkloadAction.NONE),
+        (JobFacts(is_early=True), workload(), ADMITTED, WorkloadAction.DELETE),
         (JobFacts(has_ended=True), None, WAITING, WorkloadAction.NONE),
         (JobFacts(holds_nodes=True), workload(Evicted="True"), EVICTED, WorkloadAction.NONE),
         (JobFacts(), workload(Evicted="True"), EVICTED, WorkloadAction.RELEASE),

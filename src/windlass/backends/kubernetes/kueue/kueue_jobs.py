@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -36,6 +37,7 @@ from windlass.backends.kubernetes.kueue.workload_state import (
     admitted_job,
     read_admission,
 )
+from windlass.core.model.moments import format_moment_utc
 from windlass.core.model.status import TERMINAL, Phase
 from windlass.jobs.kubernetes.kinds.trainingjob import KIND
 from windlass.jobs.kubernetes.labels import KUEUE_QUEUE, OURS
@@ -61,8 +63,9 @@ class KueueJobs:
         gang_of: Callable[[str], Gang | None],
         changed: Callable[[str], None],
         on_trouble: Callable[[str], None],
+        now: Callable[[], int],
     ) -> None:
-        self._connection, self._gang_of, self._changed = connection, gang_of, changed
+        self._connection, self._gang_of, self._changed, self._now = connection, gang_of, changed, now
         self._workloads: dict[tuple[str, str], Manifest] = {}
         self._deleted: set[tuple[str, str]] = set()
         """Workloads of jobs that were seen to be deleted: one that is only not listed yet is none of them."""
@@ -71,6 +74,8 @@ class KueueJobs:
         """Job ids by namespace and name of the Workload."""
         self._known: set[str] = set()
         """The same job ids."""
+        self._begins: dict[str, asyncio.TimerHandle] = {}
+        """Alarms at the begin times of jobs, by id: before them a job has no Workload, which would hold quota."""
         self._leads = False
         self.is_served = False
         """Whether the cluster has Kueue."""
@@ -129,6 +134,8 @@ class KueueJobs:
             must_stop = admission.phase is AdmissionPhase.EVICTED or self._has_lost_quota(parsed)
             return replace(found, job=replace(found.job, suspend=found.job.suspend or must_stop))
         why = admission.message or "it is not admitted yet"
+        if parsed.job.begin is not None and self._now() < parsed.job.begin:
+            why = f"it enters the queue at its begin time {format_moment_utc(parsed.job.begin)}"
         text = f"Kueue has not admitted it in the queue {queue}: {why}"
         return replace(found, job=replace(found.job, hold=found.job.hold or text))
 
@@ -145,6 +152,8 @@ class KueueJobs:
 
     async def close(self) -> None:
         """Stops; pending writes are dropped."""
+        for alarm in self._begins.values():
+            alarm.cancel()
         await self._writer.close()
 
     def _remember(self, parsed: ParsedJob) -> str:
@@ -176,12 +185,22 @@ class KueueJobs:
         wanted = workload_object(parsed, gang.job.priority)
         wanted["metadata"]["annotations"] = {_PODS_HASH: _hash_of(wanted)}
         outdated = workload is not None and _is_outdated(workload, wanted)
-        action = next_action(_facts(gang), workload, self._admission(parsed), is_outdated=outdated)
+        facts = _facts(gang)._replace(is_early=self._is_early(known, parsed.job.begin))
+        action = next_action(facts, workload, self._admission(parsed), is_outdated=outdated)
         try:
-            await self._perform(action, wanted, workload, _facts(gang))
+            await self._perform(action, wanted, workload, facts)
         except ApiError as error:
             if not (error.is_missing or error.is_conflict or error.is_exists):
                 raise  # else the watch reports the object as it is by now
+
+    def _is_early(self, known: str, begin: int | None) -> bool:
+        """Whether the begin time of a job is to come; the job is looked at again then."""
+        if (alarm := self._begins.pop(known, None)) is not None:
+            alarm.cancel()
+        wait = 0 if begin is None else begin - self._now()
+        if wait > 0:
+            self._begins[known] = asyncio.get_running_loop().call_later(wait / 1000, self.mark, known)
+        return wait > 0
 
     async def _perform(
         self, action: WorkloadAction, wanted: Manifest, workload: Manifest | None, job: JobFacts

@@ -23,7 +23,8 @@ class WorkloadAction(StrEnum):
     NONE = "none"
     CREATE = "create"
     DELETE = "delete"
-    """The owner suspended the job, or changed the pods of a job that waits; or Windlass refuses the job."""
+    """The owner suspended the job, or changed the pods of a job that waits; or Windlass refuses the job, or its begin
+    time was put off."""
     RELEASE = "release"
     """The job has stopped after an eviction: its quota is free."""
     READY = "ready"
@@ -39,6 +40,8 @@ class JobFacts(NamedTuple):
     """By its owner."""
     is_refused: bool = False
     """Windlass cannot schedule it until something else changes, and has no state of it."""
+    is_early: bool = False
+    """Its begin time is to come."""
     holds_nodes: bool = False
     is_running: bool = False
 
@@ -47,7 +50,7 @@ def next_action(
     job: JobFacts, workload: Manifest | None, admission: KueueAdmission, *, is_outdated: bool
 ) -> WorkloadAction:
     """The next write. `is_outdated`: the Workload has other pods than the job."""
-    has_no_place = job.is_suspended or job.is_refused
+    has_no_place = job.is_suspended or job.is_refused or job.is_early
     if workload is None:
         return WorkloadAction.NONE if job.has_ended or has_no_place else WorkloadAction.CREATE
     conditions = conditions_by_type(workload)
