@@ -44,10 +44,10 @@ class Run:
 def check(lab: Lab) -> Iterator[Finding]:
     """Looks at the run of one process, of torchrun and of `windlass run`, in this order."""
     # 1. the reference
-    one = _newest(lab, launcher="python", several=False)
+    launched = _of_most_ranks(_runs(lab, "torchrun-*"))
+    one = _reference(_runs(lab, "*"), launched)
     yield Finding(one is not None, "a run of one process is the reference", f"run: {ONE_PROCESS}")
     # 2. torchrun
-    launched = _newest(lab, launcher="torchrun", several=True)
     yield Finding(launched is not None, "torchrun has run two ranks or more", f"run: {TORCHRUN}")
     if one is None or launched is None:
         return
@@ -113,11 +113,21 @@ def _divided(run: Run, name: str) -> Finding:
     return Finding(met=True, what=what)
 
 
-def _newest(lab: Lab, *, launcher: str, several: bool) -> Run | None:
-    """Returns the run of a launcher, of the most ranks."""
-    runs = (lab.record(name, Run) for name in lab.files(f"runs/{launcher}-*.json"))
-    found = [run for run in runs if run and _is_whole(run) and (run.world > 1) is several]
-    return max(found, key=lambda run: run.world, default=None)
+def _runs(lab: Lab, pattern: str) -> list[Run]:
+    """Returns the whole reports in files of this name."""
+    runs = (lab.record(name, Run) for name in lab.files(f"runs/{pattern}.json"))
+    return [run for run in runs if run and _is_whole(run)]
+
+
+def _of_most_ranks(runs: Sequence[Run]) -> Run | None:
+    return max((run for run in runs if run.world > 1), key=lambda run: run.world, default=None)
+
+
+def _reference(runs: Sequence[Run], launched: Run | None) -> Run | None:
+    """Returns the run of one process, by any launcher: of several the one that has the losses of `launched`."""
+    alone = sorted((run for run in runs if run.world == 1), key=lambda run: run.launcher != "python")
+    same = [run for run in alone if launched and are_equal(run.losses, launched.losses, TOLERANCE)]
+    return next(iter([*same, *alone]), None)
 
 
 def _is_whole(run: Run) -> bool:
