@@ -11,7 +11,8 @@ from windlass.labs.evidence.job_records import LabJob
 from windlass.labs.evidence.lab import Lab
 
 FAULTED = "windlass submit --name faulted -N 1:2 -G 1 --restarts 2 -- python train.py --to runs/faulted"
-URGENT = "windlass run --name urgent --priority 10 -G 1 -- sleep 30"
+AGAIN = "windlass submit --name again -N 1:2 -G 1 --restarts 2 -- python train.py --to runs/again --steps 300"
+URGENT = "windlass run --name urgent --priority 10 -G 1 -- sh urgent.sh"
 SAVED_AND_LEFT = 83
 
 
@@ -24,11 +25,11 @@ class Steps:
 
 
 def check(lab: Lab) -> Iterator[Finding]:
-    """Looks at the elastic job with the most faults, and then at the undisturbed run of as many steps."""
+    """Looks at the elastic job that has met most faults, the newest of equals, and at the undisturbed run."""
     # 1. the job
     jobs = [job for job in lab.jobs() if "train.py" in job.command]
-    elastic = [job for job in jobs if _events(job)]
-    job = max(elastic, key=lambda each: len({word.split()[0] for word in _events(each)}), default=None)
+    elastic = [job for job in reversed(jobs) if _events(job)]
+    job = max(elastic, key=lambda each: sum(fault.met for fault in _faults(each, _steps(lab, each))), default=None)
     yield Finding(job is not None, "a training has met a fault", f"run: {FAULTED}, and then kill one of its ranks")
     if job is None:
         return
@@ -44,16 +45,18 @@ def check(lab: Lab) -> Iterator[Finding]:
 
 def _faults(job: LabJob, steps: Steps) -> Iterator[Finding]:
     events = _events(job)
-    when = f"it has ended; submit it again: {FAULTED} --steps 300; and then" if job.succeeded else "while it runs"
+    has_ended = job.phase in ("Succeeded", "Failed", "Cancelled")
+    when = f"it has ended; submit another one: {AGAIN}; and while that runs" if has_ended else "while it runs"
+    name = "again" if has_ended else job.name
     yield Finding(
         any(event.startswith("rank") for event in events),
         f"{job.id} has lost a rank and recovered in place",
-        f"{when}: kill -9 $(python pids.py {job.name} rank 1). A killed agent is a lost node, which is step 3",
+        f"{when}: kill -9 $(python pids.py {name} rank 1). A killed agent is a lost node, which is step 3",
     )
     yield Finding(
         any(event.startswith("node") for event in events),
         f"{job.id} has lost a node and started again",
-        f"{when}: kill -9 $(python pids.py {job.name} agent 1)",
+        f"{when}: kill -9 $(python pids.py {name} agent 1)",
     )
     yield Finding(
         any(event.startswith("eviction") for event in events),
@@ -68,7 +71,7 @@ def _faults(job: LabJob, steps: Steps) -> Iterator[Finding]:
     yield Finding(
         any(1 in ranks for ranks in steps.ranks.values()),
         f"{job.id} trained on one node meanwhile",
-        f"it made no step on one node: let the urgent job run for longer, such as sleep 60; {when}: {URGENT}",
+        f"it made no step on one node: the urgent job has to run until then, as urgent.sh does; {when}: {URGENT}",
     )
     yield Finding(
         any(event.startswith("growth") for event in events),

@@ -12,7 +12,7 @@ until windlass status faulted | grep -q "attempt 2 on"; do sleep 0.5; done
 noted=$(wc -l < samples/faulted-1.jsonl)
 until test "$(wc -l < samples/faulted-1.jsonl)" -gt "$((noted + 10))"; do sleep 0.5; done
 # A more urgent job: SIGTERM, a save, and one node instead of two.
-windlass run --name urgent --priority 10 -G 1 -- sleep 30
+windlass run --name urgent --priority 10 -G 1 -- sh urgent.sh
 # The undisturbed run.
 windlass run --name plain -G 1 -- python train.py --to runs/plain --steps 300 --pause 0
 until windlass status faulted | grep -qE "^faulted-[0-9]+ (Succeeded|Failed)"; do sleep 0.5; done

@@ -11,6 +11,6 @@ kill -9 "$(python pids.py mine rank 1)"
 until windlass status mine | grep -q "recovered in place"; do sleep 0.5; done
 noted=$(wc -l < samples/mine-2.jsonl)
 until test "$(wc -l < samples/mine-2.jsonl)" -gt "$((noted + 10))"; do sleep 0.5; done
-windlass run --name other --priority 1 -G 1 -- sleep 20
+windlass run --name other --priority 1 -G 1 -- sh urgent.sh
 until windlass status mine | grep -qE "^mine-[0-9]+ (Succeeded|Failed)"; do sleep 0.5; done
 windlass down
