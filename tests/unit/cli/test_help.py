@@ -101,6 +101,7 @@ def test_every_option_of_a_job_sets_its_field(windlass):
         "env": ("GRÖSSE=1", "nothing"),
         "selector": ("zone=a", "zone: a"),
         "after": ("any:prep", "any:prep"),
+        "begin": ("2099-11-28T08:00Z", "begin: '2099-11-28T08:00:00Z'"),
     }
     other_ways = {"gpu_share": ("0.5", "gpu_share: 0.5"), "mig": ("3g.20gb", "mig: 3g.20gb")}
     repeated = {
