@@ -308,7 +308,7 @@ def pending_of(state: JobState) -> PendingGang:
         number=state.number,
         queue=job.queue,
         priority=job.priority,
-        since=_waits_since(state),
+        since=_waits_since(status, job.begin),
         demands=demands,
         shape=shape_of(job.queue, demands),
         walltime=None if job.walltime is None else job.walltime + job.grace,
@@ -329,11 +329,10 @@ def pending_of(state: JobState) -> PendingGang:
     )
 
 
-def _waits_since(state: JobState) -> int:
+def _waits_since(status: Status, begin: int | None) -> int:
     """Returns the time, in ms, from which a job's age counts: that of a job with a begin time counts from then."""
-    status = state.status
     queued_at = status.created_at if status.queued_at is None else status.queued_at
-    return max(queued_at, state.job.begin or 0)
+    return max(queued_at, begin or 0)
 
 
 def _wanted(job: Job, status: Status) -> tuple[Condition, ...]:
@@ -370,7 +369,7 @@ def running_of(state: JobState, placement: Placement) -> RunningGang:
         ends_by=_ends_by(state, admitted_at),
         array_id=job.array.array_id if job.array else "",
         user=job.user,
-        since=_waits_since(state),
+        since=_waits_since(status, job.begin),
         run_time=status.run_time,
         service=status.service,
         saved_at=status.saved_at,
