@@ -49,10 +49,10 @@ def check(lab: Lab) -> Iterator[Finding]:
     # 3. the ranks
     hosts = {rank.host for rank in report.ranks}
     yield Finding(
-        len(report.ranks) > 3 and len(hosts) > 1,
-        "four ranks or more have run on two workers or more",
+        len(hosts) > 1,
+        f"{len(report.ranks)} ranks have run on two workers or more",
         f"{len(report.ranks)} ranks ran on {', '.join(sorted(hosts))}: mpirun fills the slots of one worker first, in "
-        "the order of the hostfile; start as many ranks as there are slots on both",
+        "the order of the hostfile; start as many ranks as there are slots on both, or use --map-by node",
     )
     yield from compare(report.ranks)
 
