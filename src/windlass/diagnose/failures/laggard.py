@@ -10,6 +10,7 @@ from windlass.diagnose.diagnosis import EvidenceLine
 from windlass.diagnose.failures.divergent_operations import group_of
 from windlass.diagnose.failures.evidence import Fact
 from windlass.diagnose.failures.failure_rules import LOST_PEERS, TIMEOUTS
+from windlass.diagnose.failures.line_prefix import read_prefixes
 from windlass.diagnose.failures.log_scan import LogFindings
 from windlass.diagnose.failures.work_numbers import LateWork, find_late_work
 
@@ -118,9 +119,20 @@ def _described(rank: int, reason: str, logs: Sequence[LogFindings]) -> Laggard:
     own = next((log for log in logs if log.source.rank == rank or rank in log.last_lines), None)
     if own is None:
         return Laggard((rank,), reason)
-    last = own.last_lines.get(rank) or next((line for line in reversed(own.tail) if line.strip()), "")
+    last = _last_line(rank, own)
     shown = (EvidenceLine(own.source.name, 0, last.strip()),) if last.strip() else ()
     for pattern, cause, activity in _ACTIVITIES:
         if pattern.search(last):
             return Laggard((rank,), reason, own.source.node, cause, activity, shown)
     return Laggard((rank,), reason, own.source.node, evidence=shown)
+
+
+def _last_line(rank: int, log: LogFindings) -> str:
+    return log.last_lines.get(rank) or next((line for line in reversed(log.tail) if line.strip()), "")
+
+
+def last_words(rank: int, logs: Sequence[LogFindings]) -> str:
+    """The last line of a rank, without its prefixes, in that of its logs that ends last; "" if it has no log."""
+    own = [log for log in logs if (log.source.rank == rank or rank in log.last_lines) and not log.source.is_trusted]
+    lines = [read_prefixes(line) for log in own if (line := _last_line(rank, log))]
+    return max(lines, key=lambda line: line.time or 0).message.strip() if lines else ""

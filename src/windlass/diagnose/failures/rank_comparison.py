@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from windlass.diagnose.failures.candidates import BARE_END
 from windlass.diagnose.failures.divergent_operations import Divergence, find_divergence, is_joined_by_all
 from windlass.diagnose.failures.evidence import Fact
 from windlass.diagnose.failures.failure_rules import LOST_PEERS, TIMEOUTS
-from windlass.diagnose.failures.laggard import Laggard, find_laggard
+from windlass.diagnose.failures.laggard import Laggard, find_laggard, last_words
 from windlass.diagnose.failures.log_scan import LogFindings
 from windlass.diagnose.failures.world_size import OversizedWorld, find_oversized_world, have_all_logs_joined
 
@@ -26,6 +27,8 @@ class RankComparison:
     """Whether the processes of all logs have joined the store that waits for more."""
     silent: tuple[int, ...] = ()
     """Known ranks that report neither a timeout nor a lost connection."""
+    last_words: Mapping[int, str] = field(default_factory=dict)
+    """The last line of each rank of which only the exit code is known."""
 
 
 def compare_ranks(facts: Sequence[Fact], logs: Sequence[LogFindings], expected_ranks: int | None) -> RankComparison:
@@ -33,6 +36,7 @@ def compare_ranks(facts: Sequence[Fact], logs: Sequence[LogFindings], expected_r
     known = set(range(expected_ranks or 0)).union(*(log.ranks for log in logs))
     timeouts = [fact for fact in facts if fact.rule in TIMEOUTS]
     reporters = {fact.rank for fact in facts if fact.rule in TIMEOUTS | LOST_PEERS}
+    ended = {fact.rank for fact in facts if fact.rule == BARE_END and fact.rank is not None}
     return RankComparison(
         find_laggard(facts, logs, known),
         find_divergence(timeouts),
@@ -40,4 +44,5 @@ def compare_ranks(facts: Sequence[Fact], logs: Sequence[LogFindings], expected_r
         find_oversized_world(facts, logs, expected_ranks),
         have_all_logs_joined(facts, logs, expected_ranks),
         tuple(sorted(known - reporters)),
+        {rank: last_words(rank, logs) for rank in ended},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from windlass.diagnose.diagnosis import Advice, Certainty, OtherCause, RootCause
+from windlass.diagnose.failures.candidates import BARE_END
 from windlass.diagnose.failures.divergent_operations import Divergence
 from windlass.diagnose.failures.failure_rules import LOST_PEERS, TIMEOUTS, FailureRule, load_rules
 from windlass.diagnose.failures.laggard import WORK_NUMBERS, Laggard
@@ -19,6 +20,8 @@ _STALLED = "nccl-transport-stalled"
 _PLAIN_TIMEOUT = "nccl-watchdog-timeout"
 """Rule of a timeout about which nothing else is known."""
 _ALL_JOINED = "The processes of all logs have joined: the others were not started, or their logs are not here."
+_LONGEST_LINE = 300
+"""Characters of a program's last line in a verdict."""
 _WITHOUT_RANK = frozenset({"gloo-timeout", "gloo-peer-closed"})
 """Rules whose verdict is of little use without the rank that is missing."""
 
@@ -34,6 +37,8 @@ def amend_verdict(verdict: RootCause, ranks: RankComparison) -> RootCause:
         verdict = _with_stall(verdict)
     elif verdict.rule in _WITHOUT_RANK and not ranks.laggard:
         verdict = replace(verdict, text=f"{verdict.text} {_missing_ranks(ranks.silent)}")
+    if verdict.rule == BARE_END and verdict.rank is not None and (line := ranks.last_words.get(verdict.rank)):
+        verdict = replace(verdict, text=f"{verdict.text} The last line of rank {verdict.rank}: {line[:_LONGEST_LINE]}")
     if verdict.rule in (COUNTED, KEYED) and ranks.oversized_world:
         verdict = _with_oversized_world(verdict, ranks.oversized_world)
     elif verdict.rule == COUNTED and ranks.have_all_joined:

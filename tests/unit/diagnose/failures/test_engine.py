@@ -396,3 +396,12 @@ def test_a_warning_of_python_is_an_alarm_only_for_rules_that_beat_it() -> None:
     assert (verdict.cause, verdict.certainty) == ("cuda-driver-too-old", Certainty.LIKELY)
     shapes = "UserWarning: Using a target size (torch.Size([64])) is deprecated."
     assert diagnose(Evidence([log("train.log", shapes)])).verdict is None
+
+
+def test_an_exit_code_alone_is_shown_with_the_last_line_of_its_rank() -> None:
+    verdict = verdict_of(
+        log("0.out", "2026-11-27T20:30:17.001Z step 3 loss 0.2", rank=0),
+        log("0.err", "2026-11-27T20:30:17.518Z shard is not written yet", rank=0),
+        log("end", "rank 0 (worker/0) on n1 exited with code 1", rank=0, is_trusted=True),
+    )
+    assert verdict.text.endswith("and no rule knows a message of it. The last line of rank 0: shard is not written yet")
