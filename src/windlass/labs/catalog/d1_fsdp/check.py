@@ -86,6 +86,8 @@ def _is_fully_sharded(runs: Sequence[Run], sharded: Sequence[Run], ddp: Run) -> 
     fix = f"write shard in train.py, and run: {RUN} {FSDP}"
     if not sharded and any(run.parallel == "fsdp" for run in runs):
         fix = "each rank holds the whole model still: shard has to call fully_shard for each block and for the model"
+        if any(run.elements < ddp.elements for run in runs if run.parallel == "fsdp"):
+            fix = "the report cannot read the older FullyShardedDataParallel: let shard call fully_shard"
     yield Finding(bool(sharded), "under FSDP each rank holds an even part of the model", fix)
     if not sharded:
         return
