@@ -77,8 +77,8 @@ def _two_rails(pod: Pod) -> Iterator[Finding]:
     yield Finding(
         not missing,
         "rails.yaml: a pod requests one device of each rail",
-        f"a pod does not request one device of {' and one of '.join(missing)}: name both of the administrator's pools "
-        "with resource=",
+        f"a pod requests other than one device of {' and one of '.join(missing)}: "
+        "name the administrator's pools with resource=",
     )
     added = _container(pod).get("securityContext", {}).get("capabilities", {}).get("add", [])
     yield Finding(
