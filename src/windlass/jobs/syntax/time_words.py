@@ -1,7 +1,7 @@
 """Times as options of Slurm write them: "2026-11-27T08:00", "1127", "now-2hours", "midnight", "tomorrow".
 
 A time of the day, or a day without a year, is the nearest one: the next for the begin of a job, otherwise that of today
-or of this year.
+or of this year. Hours and days from now are equally long where clocks change, as in Slurm.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ def format_epoch(at: int) -> str:
 
 
 def _read(text: str, now: datetime, *, upcoming: bool) -> datetime | None:
-    word, today = text.lower(), now.replace(hour=0, minute=0, second=0, microsecond=0)
+    word, today = text.lower(), now.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
     if relative := _NOW.fullmatch(word):
         amount = int(relative[2] or 0) * (-1 if relative[1] == "-" else 1)
-        return now + timedelta(**{f"{relative[3] or 'second'}s": amount})
+        passed = timedelta(**{f"{relative[3] or 'second'}s": amount})
+        return datetime.fromtimestamp(now.timestamp() + passed.total_seconds())  # noqa: DTZ006 - local time, as all others
     if seconds := _EPOCH.fullmatch(word):
         return datetime.fromtimestamp(int(seconds[1]))  # noqa: DTZ006 - local time, as all others
     if word in _DAYS:
@@ -51,12 +52,18 @@ def _read(text: str, now: datetime, *, upcoming: bool) -> datetime | None:
     clock = _CLOCK.fullmatch(f"{_HOURS[word]}:00" if word in _HOURS else text)
     if clock is not None:
         at = _at(today, clock)
-        return at + timedelta(days=1) if at is not None and upcoming and at <= now else at
+        return _next(at, now) if at is not None and upcoming else at
     if day := _DAY.fullmatch(text):
         at = _as("%m/%d/%y", f"{day[1]}/{day[2]}/{day[3] or f'{now:%y}'}")
         is_over = upcoming and not day[3] and at is not None and at < today
         return _as("%m/%d/%Y", f"{day[1]}/{day[2]}/{now.year + 1}") if is_over else at
     return next((found for form in _FORMATS if (found := _as(form, text)) is not None), None)
+
+
+def _next(at: datetime, now: datetime) -> datetime:
+    """The next time of this clock: today, also as the second of two where clocks go back, or tomorrow."""
+    of_today = (at, at.replace(fold=1))
+    return next((each for each in of_today if each.timestamp() > now.timestamp()), at + timedelta(days=1))
 
 
 def _at(day: datetime, clock: re.Match[str]) -> datetime | None:
