@@ -87,3 +87,11 @@ def test_the_limit_of_an_array_and_a_backoff_delay_the_expected_start():
     members = [whole(number, 10, array_id="a", array_limit=1) for number in (1, 2)]
     assert 10 <= estimates(*members, machines=4)[2][0] <= 11
     assert 7 <= estimates(whole(1, 1, not_before=7 * HOUR))[1][0] <= 8
+
+
+def test_a_gang_ahead_whose_begin_time_comes_first_leaves_no_bound():
+    late = whole(2, 20, priority=1, begin=11 * HOUR)
+    assert estimates(FULL, late, whole(3, 1))[3] == (10, StartCertainty.BOUND)
+    early = whole(2, 20, priority=1, begin=5 * HOUR)
+    assert estimates(FULL, early, whole(3, 1))[3][1] == StartCertainty.EXPECTED
+    assert estimates(FULL, whole(2, 20, begin=5 * HOUR, since=5 * HOUR), whole(3, 1))[3][1] == StartCertainty.BOUND

@@ -49,6 +49,7 @@ def start_bounds(cycle: SchedulingCycle) -> dict[str, int]:
     # gangs blocked by quota go first once they get it, and that time is unknown
     first = min(map(cycle.sort_key, cycle.claims.first.values()), default=None)
     highest = _highest_by_queue(cycle)
+    gated = [each.gangs[0] for each in cycle.snapshot.classes if cycle.is_gated(each.gangs[0])]
     found: dict[str, int] = {}
     limits: set[str] = set()
     for reservation in cycle.profile.reservations():
@@ -56,6 +57,9 @@ def start_bounds(cycle: SchedulingCycle) -> dict[str, int]:
         counted = _shared_limits_of(cycle, reservation.gang)
         goes_first = first is None or cycle.sort_key(reservation.gang) <= first
         keeps_turn = _keeps_its_turn(cycle, reservation.gang, highest)
+        # a gang whose gate may open before then, and that sorts ahead, takes the nodes first
+        key = cycle.sort_key(reservation.gang)
+        goes_first &= all(each.earliest_start >= reservation.start or cycle.sort_key(each) > key for each in gated)
         if reservation.start < NEVER and goes_first and keeps_turn and limits.isdisjoint(counted):
             found[reservation.gang.id] = reservation.start
         limits |= counted
