@@ -18,6 +18,7 @@ SEVERAL_ROLES = "several roles"
 def trace_of(snapshot: Snapshot, order: Sequence[str], now: int, unlimited_ms: int) -> Trace:
     """Running jobs for the rest of their time limit, then waiting jobs for the whole of it, all submitted at time 0.
 
+    A job before its begin time, or in a backoff, is submitted at the end of it.
     `order`: jobs that wait for nodes, next first. `unlimited_ms`: duration of jobs without a time limit.
     """
     places = {job_id: place for place, job_id in enumerate(order)}
@@ -28,9 +29,11 @@ def trace_of(snapshot: Snapshot, order: Sequence[str], now: int, unlimited_ms: i
     jobs, left_out = [], 0
     for number, gang in enumerate(gangs):
         if len(gang.demands) == 1:
-            jobs.append(replace(_job(gang, now, unlimited_ms), submit=number))
+            early = max(0, gang.earliest_start - now) if isinstance(gang, PendingGang) else 0
+            jobs.append(replace(_job(gang, now, unlimited_ms), submit=early + number))
         else:
             left_out += 1
+    jobs.sort(key=lambda job: job.submit)
     return Trace("the live jobs", "jsonl", tuple(jobs), {SEVERAL_ROLES: left_out} if left_out else {})
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -46,6 +47,13 @@ def test_running_jobs_have_the_rest_of_their_time_and_others_follow_in_queue_ord
     ]  # fmt: skip
     assert [job.submit for job in trace.jobs] == [0, 1, 2]
     assert (trace.jobs[1].gpus, trace.jobs[1].replicas) == (4, 2)
+
+
+def test_a_job_before_its_begin_time_is_submitted_at_that_time() -> None:
+    ledger = Ledger.at(live())
+    ledger.add_pending(replace(waiting(2, None), begin=4 * HOUR))
+    trace = trace_of(ledger.snapshot(), ("wait-3",), 3 * HOUR, HOUR)
+    assert [(job.id, job.submit) for job in trace.jobs] == [("run-1", 0), ("wait-3", 1), ("wait-2", HOUR + 2)]
 
 
 def test_nodes_are_added_or_left_out_and_unusable_ones_do_not_count() -> None:
