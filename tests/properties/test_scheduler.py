@@ -331,6 +331,17 @@ def test_no_gang_starts_before_its_begin_time_and_none_of_the_others_waits_for_i
         assert plan.due <= min(gang.begin for gang in early)
 
 
+@given(scenes(), st.integers(0, 20))
+@depth(200)
+def test_begin_times_that_have_come_are_dropped_without_a_change_of_the_plan(ledger, now):
+    before = schedule(ledger.snapshot(), now)
+    ledger.open_begin_times(now)
+    after = schedule(ledger.snapshot(), now)
+    assert {str(each) for each in after.admissions} == {str(each) for each in before.admissions}
+    assert dict(after.verdicts) == dict(before.verdicts)
+    assert (after.preemptions, list(after.order), after.due) == (before.preemptions, list(before.order), before.due)
+
+
 # --- the reasons are true -------------------------------------------------------------------------------
 
 
@@ -405,7 +416,7 @@ def test_an_explanation_agrees_with_the_plan(ledger, order):
 @given(clusters(), gangs(number=1))
 @depth(300)
 def test_a_job_is_rejected_exactly_if_it_would_not_start_alone_on_all_nodes(nodes, gang):
-    gang = replace(gang, array_id="", array_limit=0, not_before=None)
+    gang = replace(gang, array_id="", array_limit=0, not_before=None, begin=None)
     job = Job("x", tuple(_role(demand) for demand in gang.demands), queue=gang.queue, topology=gang.demands[0].topology)
     no = admission_refusal(Ledger(nodes, QUEUES, RACKS).snapshot(), job)
     ledger = Ledger([replace(node, ready=True, cordoned="") for node in nodes], QUEUES, RACKS)

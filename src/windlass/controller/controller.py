@@ -310,6 +310,7 @@ class Controller:
         at_once = True
         while at_once:
             self._gangs.update_late(self.states)
+            self.ledger.open_begin_times(now)
             self.decision = self._make_plan(now)
             self.plan = self.decision.plan
             for job_id, event in _decisions(self.plan):

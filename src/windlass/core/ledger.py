@@ -56,6 +56,8 @@ class Ledger:
         self._exclusive = ExclusiveRequests()
         self._walltime_ends: list[tuple[int, str]] = []
         self._waiting = WaitingGangs(self._policy)
+        self._opened = 0
+        """Time, in ms, until which begin times have been dropped."""
         self._last: Snapshot | None = None
         self._frozen = False
         """The last snapshot shares the collections (`_running`, those of `_nodes` …): copy them before writing."""
@@ -129,6 +131,12 @@ class Ledger:
             }
             self._last = None
 
+    def open_begin_times(self, now: int) -> None:
+        """Drops begin times until `now` (ms), so that equal gangs are one class again. They keep their age."""
+        self._opened = now
+        if self._waiting.open_begin_times(now):
+            self.version += 1
+
     @property
     def past_usage(self) -> Mapping[str, PastUsage]:
         """By queue that has a half-life: its past usage, to be stored for the next leader."""
@@ -138,6 +146,8 @@ class Ledger:
 
     def add_pending(self, gang: PendingGang) -> None:
         """Adds a waiting gang, and releases what it held."""
+        if gang.has_begun(self._opened):
+            gang = replace(gang, begin=None)
         if self._waiting.get(gang.id) == gang:
             return
         self.release(gang.id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gangs import ledger_of, node
+from gangs import demand, ledger_of, node, running, waiting
 
 from windlass.core.cycle.attempt_budget import share_evenly
 from windlass.core.cycle.scheduler import schedule
@@ -102,3 +102,16 @@ def test_a_gang_that_was_not_tried_for_a_gap_says_so() -> None:
 )
 def test_shares_that_are_not_needed_go_to_others(total: int, wanted: dict[str, int], shares: dict[str, int]) -> None:
     assert share_evenly(total, wanted) == shares
+
+
+def test_equal_gangs_whose_begin_times_have_come_use_up_one_attempt() -> None:
+    asked = (Demand("worker", 2, {"gpu": 3}),)
+    shape = shape_of("default", asked)
+    n1 = running(1, {"n1": 4}, ends_by=50 * HOUR)
+    n2 = running(2, {"n2": 8}, ends_by=50 * HOUR)
+    ledger = ledger_of([node("n1"), node("n2")], n1, n2, waiting(9_999, demand(1), walltime=HOUR))
+    for number in range(2, 1_502):
+        early = PendingGang(f"j-{number}", number, "default", 0, number, asked, shape, HOUR, begin=number)
+        ledger.add_pending(early)
+    ledger.open_begin_times(HOUR)
+    assert [each.job_id for each in schedule(ledger.snapshot(), HOUR).admissions] == ["j-9999"]

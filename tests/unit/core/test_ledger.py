@@ -210,3 +210,22 @@ def test_classes_are_sorted_by_their_last_change():
     ledger.remove_pending("j-3")
     ledger.add_pending(waiting(3, demand(3)))
     assert [each.gangs[0].number for each in ledger.snapshot().classes] == [1, 2, 4, 5, 6, 7, 8, 3]
+
+
+def test_gangs_are_one_class_again_once_their_begin_times_have_come():
+    gangs = [waiting(number, demand(1), begin=100 * number, since=100 * number) for number in (1, 2, 3)]
+    ledger = ledger_of(nodes(1), *gangs)
+    assert len(ledger.snapshot().classes) == 3
+    ledger.open_begin_times(200)
+    opened, early = sorted(ledger.snapshot().classes, key=lambda each: each.gangs[0].number)
+    assert [(gang.id, gang.since) for gang in opened.gangs] == [("j-1", 100), ("j-2", 200)]
+    assert [gang.id for gang in early.gangs] == ["j-3"]
+
+
+def test_a_begin_time_that_has_come_is_dropped_once():
+    ledger = ledger_of(nodes(1), waiting(1, demand(1), begin=100))
+    ledger.open_begin_times(100)
+    version = ledger.version
+    ledger.add_pending(waiting(1, demand(1), begin=100))
+    ledger.open_begin_times(101)
+    assert ledger.version == version

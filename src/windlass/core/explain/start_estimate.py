@@ -54,6 +54,7 @@ def _future_plans(snapshot: Snapshot, now: int) -> Iterator[tuple[int, Plan]]:
     lookahead = _Lookahead(snapshot, now)
     for _ in range(1 + _MAX_CLASSES // (1 + len(snapshot.classes))):
         # 1. starts and stops at this time
+        lookahead.ledger.open_begin_times(lookahead.now)
         plan = schedule(lookahead.ledger.snapshot(), lookahead.now)
         yield lookahead.now, plan
         lookahead.carry_out(plan)

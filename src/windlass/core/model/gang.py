@@ -95,6 +95,10 @@ class PendingGang:
         """Time, in ms, from which neither its backoff nor its begin time keeps it from starting; 0: none does."""
         return max(self.not_before or 0, self.begin or 0)
 
+    def has_begun(self, now: int) -> bool:
+        """Whether it has a begin time, in ms, that has passed."""
+        return self.begin is not None and self.begin <= now
+
     @cached_property
     def minimum_request(self) -> Mapping[str, int]:
         """Minimum request of the whole gang, by resource."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 
 from windlass.core.model.gang import ClassKey, EquivalenceClass, PendingGang, SortKey, class_key_of
 from windlass.core.model.policy import Policy
@@ -43,6 +44,14 @@ class WaitingGangs:
             del self._classes[key]
         self._mark_changed(key)
         return gang
+
+    def open_begin_times(self, now: int) -> int:
+        """Groups gangs whose begin time has come with gangs that had none. Returns their number."""
+        opened = [gang for each in self._classes.values() for gang in each.gangs if gang.has_begun(now)]
+        for gang in opened:
+            self.remove(gang.id)
+            self.add(replace(gang, begin=None))
+        return len(opened)
 
     def sort_by(self, policy: Policy) -> None:
         """Groups and sorts all gangs again, by the order of another policy."""
