@@ -118,7 +118,7 @@ class KubernetesBackend:
         self.pending = PendingConditions(connection, on_trouble, urgent)
         # 3. our own gangs
         self._standby = StandbyPods(self.pods, self._executor, self.changed.mark, on_trouble)
-        self.jobs = JobStore()
+        self.jobs = JobStore(self.changed.forget)
         self._reports = reports = JobReports(self.inbox.put, self._refusals.refuse, self.jobs.allocate_number)
         self.kueue = KueueJobs(connection, self.jobs.get, self._resolve_one, on_trouble, self.now)
         """Jobs in queues of Kueue."""

@@ -85,6 +85,38 @@ def test_a_job_enters_the_queue_of_kueue_at_its_begin_time() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("labels", [{}, LABELS], ids=["without Kueue", "in a queue of Kueue"])
+def test_nothing_is_kept_of_a_deleted_job_until_its_begin_time(
+    labels: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        alarms = list[asyncio.TimerHandle]()
+        loop, cluster = asyncio.get_running_loop(), Cluster("n1")
+        set_alarm = loop.call_later
+
+        def note(delay: float, *what: Any, **how: Any) -> asyncio.TimerHandle:
+            alarm = set_alarm(delay, *what, **how)
+            alarms.extend([alarm] if delay > 10**6 else [])
+            return alarm
+
+        monkeypatch.setattr(loop, "call_later", note)
+        cluster.backend.kueue.is_served = True
+        await cluster.lead()
+        cluster.put_job(gpus=2, labels=labels, begin="9999-11-28T08:00Z")
+        await cluster.run(12)
+        gang = cluster.backend.jobs.get(JOB)
+        assert gang is not None
+        assert alarms if labels else cluster.backend.changed.due == gang.job.begin
+        cluster.backend.job_reader.delete(gang.reference.owner_key)
+        await cluster.run(12)
+        assert cluster.backend.jobs.get(JOB) is None
+        assert cluster.backend.changed.due is None
+        assert all(alarm.cancelled() for alarm in alarms)
+        await cluster.backend.close()
+
+    asyncio.run(story())
+
+
 def test_a_job_in_a_queue_of_kueue_waits_where_there_is_no_kueue() -> None:
     async def story() -> None:
         cluster = await led_cluster(is_served=False)

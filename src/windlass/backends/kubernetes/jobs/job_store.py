@@ -5,7 +5,7 @@ Filled by `job_reader`, which reads job objects; read by the gang controller, th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from windlass.backends.kubernetes.client.owners import OwnerKey
 from windlass.backends.kubernetes.gangs.gang import Gang
@@ -16,9 +16,13 @@ _MAX_RESUMED = MAX_JOB_NUMBER // 1000
 
 
 class JobStore:
-    """Gangs of Windlass's own resource kinds, until the object is deleted and the gang has ended."""
+    """Gangs of Windlass's own resource kinds, until the object is deleted and the gang has ended.
 
-    def __init__(self) -> None:
+    `on_discard` is called with each gang that is removed.
+    """
+
+    def __init__(self, on_discard: Callable[[Gang], None] = lambda _gang: None) -> None:
+        self._on_discard = on_discard
         self._gangs: dict[str, Gang] = {}
         self._by_key: dict[OwnerKey, Gang] = {}
         self.namespaces: set[str] = set()
@@ -48,6 +52,7 @@ class JobStore:
         """Removes a gang, if it is there."""
         self._gangs.pop(gang.id, None)
         self._by_key.pop(gang.reference.owner_key, None)
+        self._on_discard(gang)
 
     def allocate_number(self) -> int:
         """Returns a number that no job has, for a job that arrives: of our kinds or external."""

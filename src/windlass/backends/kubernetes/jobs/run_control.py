@@ -47,6 +47,11 @@ class ChangedGangs:
         """Marks a gang to be processed at a time in ms; this replaces an earlier request."""
         self._alarms[gang.id] = at, gang
 
+    def forget(self, gang: Gang) -> None:
+        """Drops the alarm of a gang whose object is gone: a begin time may be years ahead."""
+        if self._alarms.get(gang.id, (0, None))[1] is gang:
+            del self._alarms[gang.id]
+
     @property
     def due(self) -> int | None:
         """Returns the next time at which a gang is due without a change."""

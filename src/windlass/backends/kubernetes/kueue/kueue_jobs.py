@@ -177,6 +177,7 @@ class KueueJobs:
         gang = self._gang_of(known)
         if gang is None:
             self._known.discard(known)
+            self._is_early(known, None)
             return  # the Workload is deleted with its owner
         parsed = gang.requested_spec[0] if gang.requested_spec else gang.parsed
         workload = self._workloads.get((parsed.namespace, workload_name(parsed)))
@@ -185,7 +186,8 @@ class KueueJobs:
         wanted = workload_object(parsed, gang.job.priority)
         wanted["metadata"]["annotations"] = {_PODS_HASH: _hash_of(wanted)}
         outdated = workload is not None and _is_outdated(workload, wanted)
-        facts = _facts(gang)._replace(is_early=self._is_early(known, parsed.job.begin))
+        facts = _facts(gang)
+        facts = facts._replace(is_early=self._is_early(known, None if facts.has_ended else parsed.job.begin))
         action = next_action(facts, workload, self._admission(parsed), is_outdated=outdated)
         try:
             await self._perform(action, wanted, workload, facts)
@@ -194,7 +196,7 @@ class KueueJobs:
                 raise  # else the watch reports the object as it is by now
 
     def _is_early(self, known: str, begin: int | None) -> bool:
-        """Whether the begin time of a job is to come; the job is looked at again then."""
+        """Whether the begin time of a job is to come; the job is looked at again then, and not at earlier ones."""
         if (alarm := self._begins.pop(known, None)) is not None:
             alarm.cancel()
         wait = 0 if begin is None else begin - self._now()
