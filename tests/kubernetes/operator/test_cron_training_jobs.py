@@ -65,7 +65,7 @@ async def scheduled(place: OperatorPlace, clock: Clock) -> AsyncIterator[Schedul
     """Schedules of the leading operator by another clock; those by the real clock do not run."""
     world = place.world
     lookups = world.monitor.lookups.of
-    context = TurnContext(world.connection, lambda: clock.now, lookups, world.inbox.put, clock.record)
+    context = TurnContext(world.connection, lambda: clock.now, lookups, world.cancel, clock.record)
     yield ScheduleRuns(context, place.troubles.append)
 
 
@@ -164,6 +164,45 @@ def test_replace_cancels_the_run_and_the_history_keeps_the_latest(tell):
     tell(story)
 
 
+def test_replace_ends_a_run_that_waits_for_an_object(tell):
+    async def story(place: OperatorPlace) -> None:
+        held = schedule("held", concurrencyPolicy="Replace")
+        held["spec"]["jobTemplate"]["spec"]["pod"] = {"spec": {"priorityClassName": "missing"}}
+        await place.api.post(SCHEDULES, held)
+        clock = Clock()
+        async with scheduled(place, clock) as runs:
+            first, second = (run_name("held", clock.night(day)) for day in range(2))
+            clock.now = clock.night(0)
+            assert await turn(place, runs, "held") == [first]
+            await until(place, f"{RUNS}/{first}", lambda each: "missing" in json.dumps(each.get("status", {})))
+            clock.now = clock.night(1)
+            await turn(place, runs, "held")
+            await until(place, f"{RUNS}/{first}", state("Cancelled"))
+            assert await turn(place, runs, "held") == [first, second]
+        await place.api.delete(f"{SCHEDULES}/held")
+
+    tell(story)
+
+
+def test_a_refusal_that_quotes_the_template_is_shortened(tell):
+    async def story(place: OperatorPlace) -> None:
+        long = schedule("long")
+        long["spec"]["jobTemplate"]["metadata"] = {"labels": {"team": "x" * 400_000}}
+        await place.api.post(SCHEDULES, long)
+        clock = Clock()
+        async with scheduled(place, clock) as runs:
+            clock.now = clock.night(0)
+            assert await turn(place, runs, "long") == []
+        status = (await place.api.get(f"{SCHEDULES}/long"))["status"]
+        [created] = [each for each in status["conditions"] if each["type"] == "RunCreated"]
+        assert created["message"].startswith("the run was refused: ")
+        assert "xxx" in created["message"]
+        assert len(json.dumps(status)) < 5_000
+        await place.api.delete(f"{SCHEDULES}/long")
+
+    tell(story)
+
+
 def test_queue_lets_one_run_wait_for_the_end_of_the_active_one(tell):
     async def story(place: OperatorPlace) -> None:
         await place.api.post(SCHEDULES, schedule("queued", concurrencyPolicy="Queue"))
@@ -227,6 +266,8 @@ def test_malformed_schedules_are_refused_or_get_a_condition(tell):
             ({"jobTemplate": {"spec": {}}}, "command"),
             ({"successfulJobsHistoryLimit": -1}, "should be greater than or equal to 0"),
             ({"startingDeadlineSeconds": "soon"}, "must be of type integer"),
+            ({"schedule": "* " * 101}, "Too long"),
+            ({"timeZone": "a" * 101}, "Too long"),
         ]:
             with pytest.raises(ApiError, match=words):
                 await place.api.post(SCHEDULES, schedule("malformed", **spec))

@@ -141,7 +141,7 @@ class KubernetesBackend:
         # 4. external gangs
         self.external = self._external_gangs()
         # 5. schedules, whose runs are jobs of ours
-        turns = TurnContext(connection, self.now, self.monitor.lookups.of, self.inbox.put, self._events.record)
+        turns = TurnContext(connection, self.now, self.monitor.lookups.of, self.cancel, self._events.record)
         self.schedules = ScheduleRuns(turns, on_trouble)
         """CronTrainingJobs, carried out by `schedules.run` while this process leads."""
 
@@ -336,6 +336,12 @@ class KubernetesBackend:
             self.faults.note(
                 gang.reference, f"is left out of the plan for a while: {type(error).__name__}: {error}"[:300]
             )
+
+    def cancel(self, job_id: str, by: str) -> None:
+        """Reports to the controller that a job is to end, whose object stays."""
+        gang = self.jobs.get(job_id)
+        if gang is not None:
+            self._reports.report_end(gang, by)
 
     def show_wait_verdict(self, gang: Gang, cause: DiagnosedCause | None) -> None:
         """Shows the verdict on what a job waits for, or none any more."""

@@ -51,11 +51,14 @@ class JobReports:
         if gang.fit.waiting_reason and not is_to_end:
             self.report_wait(gang)
             return
+        self._report_new(gang)
+        if is_to_end:
+            self.report_cancel(gang)
+
+    def _report_new(self, gang: Gang) -> None:
         gang.fit.waiting_reason = ""
         gang.number = self._allocate_number()
         self._inject(JobArrived(gang.id, gang.number, gang.job))
-        if is_to_end:
-            self.report_cancel(gang)
 
     def report_cancel(self, gang: Gang) -> bool:
         """Reports that a job is to end. Returns False if the controller has nothing to end."""
@@ -68,6 +71,12 @@ class JobReports:
             by = (gang.parsed.manifest["metadata"].get("annotations") or {}).get(CANCEL) or "the deletion of its object"
             self._inject(JobEvent(gang.id, Cancel(by)))
         return True
+
+    def report_end(self, gang: Gang, by: str) -> None:
+        """Reports that a job is to end, whose object stays; the controller learns of one that waits for the cluster."""
+        if gang.fit.waiting_reason:
+            self._report_new(gang)
+        self._inject(JobEvent(gang.id, Cancel(by)))
 
     def report_suspension(self, gang: Gang, requested: Job, by: str = "its owner") -> None:
         """Reports that the owner has suspended or resumed the job, as the requested job says, or another `by`."""

@@ -23,15 +23,13 @@ from windlass.backends.kubernetes.schedules.schedule_events import (
     unaccepted_event,
 )
 from windlass.backends.kubernetes.status.event_correlation import EventRecord
-from windlass.backends.port import BackendEvent, JobEvent
-from windlass.core.lifecycle.events import Cancel
 from windlass.jobs.kubernetes.kinds import trainingjob
 from windlass.jobs.kubernetes.labels import SCHEDULE, USER
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestError
 from windlass.jobs.kubernetes.schedules import cron_training_job
 from windlass.jobs.kubernetes.schedules.cron_training_job import CronTrainingJob, is_run_of, run_name, run_object
 from windlass.jobs.kubernetes.schedules.run_plan import Run, plan_runs, read_runs, refused, status_fields
-from windlass.jobs.kubernetes.schedules.schedule_state import StoredSchedule, new_state, read_state
+from windlass.jobs.kubernetes.schedules.schedule_state import MAX_MESSAGE, StoredSchedule, new_state, read_state
 from windlass.jobs.kubernetes.status.conditions import ACCEPTED, conditions_of
 from windlass.jobs.kubernetes.status.status_times import merge_conditions, rfc3339
 
@@ -47,14 +45,14 @@ _UNMANAGED_RETRY_MS = 30_000
 class TurnContext:
     """Parts that turns need.
 
-    `around`: the view of a namespace; `inject`: hands an event to the controller; `record`: records an Event of
+    `around`: the view of a namespace; `cancel`: ends the job of an id, by a user; `record`: records an Event of
     Kubernetes.
     """
 
     connection: Connection
     now: Callable[[], int]
     around: Callable[[str], NamespaceLookups]
-    inject: Callable[[BackendEvent], None]
+    cancel: Callable[[str, str], None]
     record: Callable[[EventRecord], None]
 
 
@@ -88,8 +86,7 @@ async def take_turn(context: TurnContext, namespace: str, name: str) -> int | No
     for run in plan.cancelled:
         if news:  # later turns repeat the request until the run has ended
             turn.record(replaced_event(turn.about, run, now))
-        by = f"schedule {cron.name}, for its next run"
-        context.inject(JobEvent(job_id(RUNS.kind, namespace, run.name), Cancel(by=by)))
+        context.cancel(job_id(RUNS.kind, namespace, run.name), f"schedule {cron.name}, for its next run")
     for run in plan.removed:
         await turn.delete(run)
         turn.record(deleted_event(turn.about, run, now))
@@ -104,8 +101,9 @@ async def _start(turn: _Turn, cron: CronTrainingJob, stored: StoredSchedule, due
     except ApiError as error:
         if error.is_denial or error.outcome is not Outcome.REFUSED:
             raise  # the next turn creates it
-        after = refused(cron, stored, error.message, now)
-        failed = _condition(RUN_CREATED, error.reason or "Refused", f"the run was refused: {error.message}")
+        message = error.message[:MAX_MESSAGE]
+        after = refused(cron, stored, message, now)
+        failed = _condition(RUN_CREATED, error.reason or "Refused", f"the run was refused: {message}")
         await turn.write(status_fields(cron, after, runs, turn.status), failed)
         turn.record(*events_of_notes(turn.about, stored.status.notes, after.status.notes))
         return

@@ -13,8 +13,8 @@ from windlass.jobs.schedules.schedule import MAX_NOTES, Schedule, ScheduleStatus
 
 FIELD = "windlass"
 """Below `status`."""
-_MAX_NOTE = 1_000
-"""Characters of a note."""
+MAX_MESSAGE = 1_000
+"""Characters of a note, and of what the API server has answered: a refusal may quote a whole template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def read_state(manifest: Manifest) -> StoredSchedule | None:
     except (msgspec.MsgspecError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(str(error)) from None
     _check(stored)
-    notes = tuple(replace(each, message=each.message[:_MAX_NOTE]) for each in stored.status.notes[-MAX_NOTES:])
+    notes = tuple(replace(each, message=each.message[:MAX_MESSAGE]) for each in stored.status.notes[-MAX_NOTES:])
     return replace(stored, status=replace(stored.status, notes=notes))
 
 
