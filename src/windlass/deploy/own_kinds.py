@@ -37,6 +37,10 @@ GROUP, VERSION = "windlass.dev", "v1alpha1"
 POLICY_NAME = "default"
 """Name of the only SchedulingPolicy."""
 _ABOUT = {kind.name: kind.help for kind in OWN_KINDS}
+_BEGIN = (
+    "Earliest start, a date with a time such as 2026-11-28T08:00Z. Without a zone it is in that of the operator. "
+    "A time that has passed means at once. Default: null (at once)."
+)
 _AGE = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
 
 
@@ -131,7 +135,7 @@ def _job_spec(pod: Callable[[Schema], Schema]) -> Schema:
     for name in SCHEDULE_FIELDS:
         del properties[name]
     # A word such as now+2hours would mean another time whenever the operator reads it.
-    properties["begin"]["pattern"] = MOMENT_PATTERN
+    properties["begin"] |= {"pattern": MOMENT_PATTERN, "description": _BEGIN}
     properties["elastic"] = _ordered(properties["elastic"])
     properties["pod"] = pod(properties["pod"])
     properties["roles"] = _roles(properties["roles"], pod)

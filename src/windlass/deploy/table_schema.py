@@ -20,7 +20,7 @@ _MAX_TEXT = 100
 _LOOKAHEAD = re.compile(r"\(\?=[^()]*\)")
 """The API server's regular expressions have no lookahead."""
 _NOT_ZERO = "(?=.*[1-9])"
-_COPIED_KEYWORDS = ("enum", "minimum", "maximum", "minLength", "minItems", "minProperties", "required")
+_COPIED_KEYWORDS = ("enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "minProperties", "required")
 _EXCLUDING_KEYWORDS: dict[str, Schema] = {
     "string": {"maxLength": 0},
     "object": {"maxProperties": 0},

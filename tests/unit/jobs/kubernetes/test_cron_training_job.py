@@ -213,6 +213,12 @@ def test_a_schedule_that_cannot_be_read_has_a_row_that_says_why() -> None:
     assert schedule_row({**manifest(), "status": {"active": [{}, 7]}}, NIGHT)["active"] == []
 
 
+def test_a_row_shows_only_the_beginning_of_an_expression_that_is_too_long() -> None:
+    found = schedule_row(manifest(schedule="* " * 500_000), NIGHT)
+    assert len(str(found)) < 1_000
+    assert "expects five fields" in found["notes"][0]["message"]
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [

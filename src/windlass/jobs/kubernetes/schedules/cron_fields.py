@@ -18,10 +18,12 @@ POLICIES = {
 """Names of the policies in objects. Kubernetes' `Allow` is none of them: two runs are never active at once."""
 MAX_DEADLINE_S = 10**9
 """Largest starting deadline in seconds."""
+MAX_CRON = 200
+"""Characters of an expression."""
 TRAINING_JOB: Table = tuple(field for field in JOB if field.name not in ("name", "array", *SCHEDULE_FIELDS))
 """Fields of the spec of a TrainingJob."""
 
-_CRON = ValueType("cron expression", {"type": "string", "minLength": 6, "maxLength": 200}, TEXT.read, str)
+_CRON = ValueType("cron expression", {"type": "string", "minLength": 6, "maxLength": MAX_CRON}, TEXT.read, str)
 _ZONE = ValueType("name of a time zone", {"type": "string", "minLength": 1, "maxLength": 100}, TEXT.read, str)
 _METADATA: Table = (
     Field(
@@ -54,8 +56,8 @@ CRON_TRAINING_JOB: Table = (
     Field(
         "concurrencyPolicy",
         "At a time when the previous run has not ended. Forbid: no run. Queue: the run starts when the previous one "
-        "has ended; one waits at a time. Replace: the previous one is cancelled first. Two runs are never active at "
-        "once, so that Allow is refused.",
+        "has ended; one waits at a time. Replace: the previous one is cancelled first. A schedule starts no run while "
+        "another one is active, so that Allow is refused.",
         choice(list(POLICIES)),
         default="Forbid",
         example="Queue",

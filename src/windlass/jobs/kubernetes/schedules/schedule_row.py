@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestError
+from windlass.jobs.kubernetes.schedules.cron_fields import MAX_CRON
 from windlass.jobs.kubernetes.schedules.cron_training_job import read
 from windlass.jobs.kubernetes.schedules.schedule_state import StoredSchedule, new_state, read_state
 from windlass.jobs.kubernetes.status.status_times import milliseconds
@@ -50,9 +51,9 @@ def schedule_row(manifest: Manifest, now: int) -> dict[str, Any]:
 
 
 def _written_times(manifest: Manifest) -> str:
-    """The expression of a schedule that cannot be read."""
+    """The expression of a schedule that cannot be read, as far as one may be long."""
     spec = manifest.get("spec")
-    return str(spec.get("schedule")) if isinstance(spec, dict) else ""
+    return str(spec.get("schedule"))[:MAX_CRON] if isinstance(spec, dict) else ""
 
 
 def _active(manifest: Manifest) -> list[str]:
