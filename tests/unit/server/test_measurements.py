@@ -1,13 +1,16 @@
 """Frames of telemetry from snapshots and from what ranks report."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
+from windlass.core.ledger import Ledger
 from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import Job, Role
-from windlass.core.model.status import JobState
-from windlass.server.telemetry_records.measurements import MAX_RANKS, job_frame
+from windlass.core.model.queue import Queue
+from windlass.core.model.status import JobState, Phase, Status
+from windlass.server.telemetry_records.measurements import MAX_RANKS, job_frame, queue_frames
 from windlass.telemetry.metric_table import metric_of
 
 NOW = 1_700_000_000_000
@@ -74,3 +77,12 @@ def test_a_job_without_reports_has_its_attempt_only() -> None:
 def test_every_series_is_in_the_metric_table() -> None:
     frame = job_frame(running(1), [rank(0, loss=1, step_ms=1, data_ms=1, utilisation=0.4, gpu_utilisation=0.5)], NOW)
     assert all(metric_of(name).level in ("job", "rank") for name in frame.values)
+
+
+@pytest.mark.parametrize(("after_ms", "waited"), [(3_600_000, 0), (-60_000, 60), (None, 7_200)])
+def test_the_longest_wait_of_a_queue_counts_from_the_begin_time(after_ms: int | None, waited: int) -> None:
+    job = Job("night", (Role(),), begin=None if after_ms is None else NOW + after_ms)
+    queued = Status(Phase.QUEUED, "Queued", created_at=NOW - 7_200_000, queued_at=NOW - 7_200_000)
+    state = replace(create_state("night-1", 1, job, NOW), status=queued)
+    frames = queue_frames(Ledger((), [Queue("default")]).snapshot(), [state], NOW)
+    assert [frame.values["windlass_queue_oldest_wait_seconds"].tolist() for frame in frames] == [[waited]]

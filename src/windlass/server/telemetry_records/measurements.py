@@ -70,7 +70,8 @@ def queue_frames(snapshot: Snapshot, states: Iterable[JobState], now: int) -> It
     oldest: dict[str, int] = {}
     for state in states:
         if state.status.phase is Phase.QUEUED and state.status.queued_at is not None:
-            oldest[state.job.queue] = min(oldest.get(state.job.queue, now), state.status.queued_at)
+            since = max(state.status.queued_at, state.job.begin or 0)
+            oldest[state.job.queue] = min(oldest.get(state.job.queue, now), since)
     for share in queue_shares(snapshot):
         waited = (now - oldest.get(share.queue, now)) / 1000
         yield MetricFrame(
