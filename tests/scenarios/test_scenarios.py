@@ -16,3 +16,13 @@ def test_scenario(script: Path, request: pytest.FixtureRequest) -> None:
         script.write_text(played)
         return
     assert played == written
+
+
+def test_waiting_jobs_are_one_class_once_their_begin_times_have_come() -> None:
+    stage = Stage()
+    stage.play(["nodes n1 gpu=2", "submit a-1 gpu=2"])
+    stage.play([f"submit b-{number} gpu=2 begin={number}s" for number in range(2, 7)])
+    stage.play(["wait 4s"])
+    assert sorted(len(each.gangs) for each in stage.controller.snapshot().classes) == [1, 1, 3]
+    stage.play(["takeover", "wait 10s"])
+    assert [len(each.gangs) for each in stage.controller.snapshot().classes] == [5]

@@ -9,7 +9,7 @@ import pytest
 
 from windlass.cli.current_user import current_user
 from windlass.cli.slurm import accounting_fields, job_fields
-from windlass.cli.slurm.field_values import slurm_duration, slurm_memory
+from windlass.cli.slurm.field_values import slurm_duration, slurm_memory, slurm_time
 from windlass.core.ledger import Ledger
 from windlass.core.model.node import Node
 from windlass.core.model.queue import Queue
@@ -474,3 +474,10 @@ def test_durations(ms, text):
 @pytest.mark.parametrize(("amount", "text"), [(0, "0M"), (500 << 20, "500M"), (3 << 30, "3G")])
 def test_memory(amount, text):
     assert slurm_memory(amount) == text
+
+
+def test_a_job_is_eligible_from_its_begin_time_on():
+    eligible = accounting_fields.FIELDS["eligible"]
+    assert set(eligible.needs) == {"queued_at", "begin"}
+    assert eligible.value({"queued_at": 60_000, "begin": None}) == slurm_time(60_000)
+    assert eligible.value({"queued_at": 60_000, "begin": 120_000}) == slurm_time(120_000)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from windlass.cli.errors import UsageError
 from windlass.cli.slurm.field_values import RUN_TIME, STATE, job_state, node_list, run_time, slurm_memory, slurm_time
 from windlass.cli.slurm.format_text import Row
-from windlass.cli.slurm.job_fields import label_of, nodes_number, user_number
+from windlass.cli.slurm.job_fields import eligible_time, label_of, nodes_number, user_number
 from windlass.cli.slurm.reason_codes import REASON, reason_code
 from windlass.core.model.resources import CPU, GPU, MEMORY
 from windlass.jobs.syntax.durations import clock_parts
@@ -127,7 +127,7 @@ FIELDS: MappingProxyType[str, AccountingField] = MappingProxyType(
             AccountingField("CPUTimeRAW", 10, lambda row: str(_clock(row) * _cpus(row)), ("request", *RUN_TIME)),
             AccountingField("Planned", 10, _planned, ("started_at", "created_at")),
             AccountingField("Submit", 19, lambda row: slurm_time(row["created_at"]), ("created_at",)),
-            AccountingField("Eligible", 19, lambda row: slurm_time(row["queued_at"]), ("queued_at",)),
+            AccountingField("Eligible", 19, eligible_time, ("queued_at", "begin")),
             AccountingField("Start", 19, lambda row: slurm_time(row["started_at"], "Unknown"), ("started_at",)),
             AccountingField("End", 19, lambda row: slurm_time(row["finished_at"], "Unknown"), ("finished_at",)),
             AccountingField("Timelimit", 10, _time_limit, ("walltime",)),

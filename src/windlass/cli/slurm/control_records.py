@@ -48,7 +48,7 @@ def job_record(row: Row) -> Record:
         [("JobState", job_state(row)), ("Reason", reason_code(row)), _dependency(row)],
         [("Requeue", "1"), ("Restarts", str(max(0, row["attempts"] - 1))), ("ExitCode", exit_code(row))],
         [("RunTime", elapsed_time(row)), ("TimeLimit", slurm_duration(row["walltime"], "UNLIMITED"))],
-        [("SubmitTime", slurm_time(row["created_at"])), ("EligibleTime", _eligible_time(row))],
+        [("SubmitTime", slurm_time(row["created_at"])), ("EligibleTime", job_fields.eligible_time(row))],
         [("StartTime", job_fields.start_of(row)), ("EndTime", job_fields.end_of(row)), ("Deadline", "N/A")],
         [("Partition", row["queue"]), ("ExcNodeList", node_list(row.get("avoid", ())) or NULL)],
         [("NodeList", node_list(row["nodes"]) or NULL), ("BatchHost", row["nodes"][0] if row["nodes"] else NULL)],
@@ -58,11 +58,6 @@ def job_record(row: Row) -> Record:
         [("Command", job_fields.command_of(row))],
         [("WorkDir", row.get("workdir") or NULL)],
     ]
-
-
-def _eligible_time(row: Row) -> str:
-    """The time from which a job may start: it waits in the queue, and its begin time has come."""
-    return slurm_time(max(row["queued_at"] or 0, row.get("begin") or 0))
 
 
 def _of_account(row: Row) -> Iterator[tuple[str, str]]:

@@ -58,6 +58,11 @@ def start_of(row: Row) -> str:
     return slurm_time(row["started_at"] or row["eta"] or row.get("begin"))
 
 
+def eligible_time(row: Row) -> str:
+    """The time from which a job may start: it waits in the queue, and its begin time has come."""
+    return slurm_time(max(row["queued_at"] or 0, row.get("begin") or 0))
+
+
 def end_of(row: Row) -> str:
     """When a job ended, or reaches its time limit."""
     limit = row["walltime"]
