@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, Never
 
@@ -15,8 +16,8 @@ from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.status.conditions import conditions_of, end_of
 from windlass.wire import exponential_backoff
 
-_AT_ONCE = 16
-"""Schedules that have a turn at the same time."""
+_AT_ONCE, _OF_ONE_NAMESPACE = 16, 4
+"""Schedules that have a turn at the same time, and those of one namespace: slow turns hold up no other tenant's."""
 _LONGEST_SLEEP_S = 30.0
 """Timers stand still while a machine sleeps, so the clock is read again after this time."""
 _BACKOFF_MS, _MAX_BACKOFF_MS = 1_000, 60_000
@@ -37,6 +38,9 @@ class ScheduleRuns:
         self._told: dict[Key, str] = {}
         self._changed = asyncio.Event()
         self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots_of: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_OF_ONE_NAMESPACE))
+        self._in_turn: set[Key] = set()
+        """Schedules whose turn waits for a slot or is taken."""
 
     def see(self, changes: Sequence[Change[dict[str, Any]]]) -> None:
         """Takes note of changes of schedules."""
@@ -69,40 +73,52 @@ class ScheduleRuns:
 
     async def run(self) -> Never:
         """Carries out all schedules until cancelled."""
-        while True:
-            self._changed.clear()
-            await self.take_due_turns()
-            await wait_for_event(self._changed, self._sleep_s())
+        self._in_turn.clear()
+        async with asyncio.TaskGroup() as turns:
+            while True:
+                self._changed.clear()
+                for key in self._take_due():
+                    turns.create_task(self._take_turn(key))
+                await wait_for_event(self._changed, self._sleep_s())
 
     async def take_due_turns(self) -> None:
         """Gives each schedule that is due its turn. A fault of one schedule ends with that schedule."""
+        await asyncio.gather(*(self._take_turn(key) for key in self._take_due()))
+
+    def _take_due(self) -> list[Key]:
+        """Takes the schedules that are due, but for those whose turn has not ended."""
         now = self._context.now()
-        due = [key for key, at in self._due.items() if at <= now]
+        due = [key for key, at in self._due.items() if at <= now and key not in self._in_turn]
         for key in due:
             del self._due[key]
-        await asyncio.gather(*(self._take_turn(key) for key in due))
+        self._in_turn.update(due)
+        return due
 
     def _wake(self, key: Key) -> None:
         self._due[key] = 0
         self._changed.set()
 
     def _sleep_s(self) -> float:
-        first = min(self._due.values(), default=None)
+        first = min((at for key, at in self._due.items() if key not in self._in_turn), default=None)
         if first is None:
             return _LONGEST_SLEEP_S
         return max(0.0, min(_LONGEST_SLEEP_S, (first - self._context.now()) / 1000))
 
     async def _take_turn(self, key: Key) -> None:
         try:
-            async with self._slots:
+            async with self._slots_of[key[0]], self._slots:
                 at = await take_turn(self._context, *key)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this schedule's
             at = self._context.now() + self._backoff(key, error)
         else:
             self._failures.pop(key, None)
             self._told.pop(key, None)
+        finally:
+            self._in_turn.discard(key)
         if at is not None and key in self._versions:
             self._due[key] = min(at, self._due.get(key, at))
+        if key in self._due:
+            self._changed.set()
 
     def _backoff(self, key: Key, error: Exception) -> int:
         """Milliseconds until the turn is repeated; the error is told once."""
