@@ -160,10 +160,12 @@ class PageViews:
         return self.service.scheduler.shares()
 
     async def _schedules(self) -> Json:
-        """Schedules with their last runs that have ended."""
-        shown = islice(self.service.list_schedules(self.audience.sees), _MAX_SCHEDULES)
+        """Schedules with their latest outcome and their last runs that have ended; whether there are more."""
+        found = list(islice(self.service.list_schedules(self.audience.sees), _MAX_SCHEDULES + 1))
+        shown = [{key: line[key] for key in line if key != "spec"} for line in found[:_MAX_SCHEDULES]]
         lines = [line if "runs" in line else {**line, "runs": await self._last_runs(line["name"])} for line in shown]
-        return {"schedules": [{key: line[key] for key in line if key != "spec"} for line in lines]}
+        rows = [{**line, "notes": line["notes"][-1:]} for line in lines]
+        return {"schedules": rows, "is_cut": len(found) > _MAX_SCHEDULES}
 
     async def _last_runs(self, name: str) -> list[Json]:
         chosen = replace(parse_history({"name": name}, self.audience.namespaces), limit=_LAST_RUNS)

@@ -60,6 +60,17 @@ def test_requests_that_mean_the_same_are_one_view(
     assert other is None or key(views, view, name, other) not in keys
 
 
+@pytest.mark.parametrize(("number", "is_cut"), [(200, False), (5_000, True)])
+def test_a_listing_of_schedules_says_that_there_are_more(views: PageViews, number: int, *, is_cut: bool) -> None:
+    line = {"notes": [{"message": "first"}, {"message": "latest"}], "runs": []}
+    views.service.list_schedules = lambda _is_shown: ({**line, "id": f"team-a/s{each}"} for each in range(number))
+    found = views.find("schedules", "", {})
+    assert found is not None
+    shown = asyncio.run(found.produce())
+    assert (len(shown["schedules"]), shown["is_cut"]) == (200, is_cut)
+    assert shown["schedules"][0]["notes"] == [{"message": "latest"}]
+
+
 @pytest.mark.parametrize(("view", "name"), [("none", ""), ("job", ""), ("overview", "x"), ("none", "x")])
 def test_other_paths_are_no_view(views: PageViews, view: str, name: str) -> None:
     assert views.find(view, name, {}) is None

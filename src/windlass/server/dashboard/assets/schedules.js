@@ -5,6 +5,7 @@ import { Table } from "./table.js";
 const PERIOD_MS = 5_000; // between two requests: each reads the last runs of every schedule
 const NONE = "No job is submitted again by a schedule. One for every night is made by:";
 const COMMAND = ["windlass submit", "--name nightly --cron \"0 3 * * *\" -- python train.py"];
+const CUT = "There are more schedules than these. All of a namespace are listed by: windlass queue --schedules";
 const OPTIONS = "--on CONTEXT --image IMAGE "; // of a cluster
 
 // The table of schedules, below the queue.
@@ -25,13 +26,15 @@ export class Schedules {
       ["Latest outcome", (row) => row.notes.at(-1)?.message || "", { whole: true, optional: true }],
     ], id, "Schedules");
     this.body = h("div", {});
-    this.section = partOf("schedules", "Schedules", this.body);
+    this.cut = h("p", { hidden: true }, CUT);
+    this.section = partOf("schedules", "Schedules", this.body, this.cut);
   }
 
   async update() {
     if (Date.now() - this.at < PERIOD_MS) return;
     this.at = Date.now();
-    const { schedules } = await this.get("/api/schedules");
+    const { schedules, is_cut: isCut } = await this.get("/api/schedules");
+    this.cut.hidden = !isCut;
     this.table.update(schedules);
     if (!schedules.length) this.body.replaceChildren(empty(NONE, this.command));
     else if (this.table.element.parentNode !== this.body) this.body.replaceChildren(this.table.element);
