@@ -46,6 +46,7 @@ class _Spec(msgspec.Struct):
     containers: list[_Container]
     schedulerName: str = ""  # noqa: N815
     nodeName: str = ""  # noqa: N815
+    hostIPC: bool = False  # noqa: N815
     volumes: list[dict[str, Any]] = []
 
 
@@ -106,6 +107,8 @@ class PodRecord:
     """As in the manifest, such as `4Gi`; empty: none."""
     volumes: dict[str, dict[str, Any]]
     """The volumes of the container by the folder that it sees."""
+    shares_ipc: bool
+    """Whether it has the shared memory of its node (`hostIPC`)."""
     scheduled_at: datetime
     """Time of the binding in whole seconds; 1970: not bound."""
     finished_at: datetime
@@ -151,6 +154,7 @@ def _record_of(pod: _Pod) -> PodRecord:
         gpus=sum(int(each) for each in gpus if each.isdigit()),
         memory_limit=container.resources.limits.get("memory", ""),
         volumes={each.mountPath.rstrip("/"): volumes.get(each.name, {}) for each in container.volumeMounts},
+        shares_ipc=pod.spec.hostIPC,
         scheduled_at=(bound[0].lastTransitionTime if bound else None) or _BEGINNING,
         finished_at=(ended.finishedAt if ended else None) or _BEGINNING,
         exit_code=ended.exitCode if ended else None,

@@ -60,7 +60,10 @@ def _shares_memory(pod: PodRecord) -> Iterator[Finding]:
     what = f"{SHARED} is a volume in memory"
     volume = pod.volumes.get(SHARED)
     if volume is None:
-        yield Finding(met=False, what=what, fix=f"{SHARED} has the 64 MiB that a container runtime gives: {ADVICE}")
+        given = "has the 64 MiB that a container runtime gives"
+        if pod.shares_ipc:
+            given = "is that of the node, which all its pods with hostIPC share; remove hostIPC"
+        yield Finding(met=False, what=what, fix=f"{SHARED} {given}: {ADVICE}")
         return
     folder = volume.get("emptyDir") or {}
     yield Finding(
