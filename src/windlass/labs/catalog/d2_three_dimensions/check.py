@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -95,9 +95,9 @@ def check(lab: Lab) -> Iterator[Finding]:
     yield from _splits(trainings)
 
 
-def _reports(lab: Lab) -> tuple[list[Pipeline], list[Training]]:
-    """Returns the reports of succeeded jobs of both programs, newest first."""
-    pipelines, trainings = list[Pipeline](), list[Training]()
+def _reports(lab: Lab) -> tuple[list[Pipeline], dict[str, Training]]:
+    """Returns the reports of succeeded jobs of both programs, newest first; those of train.py by job."""
+    pipelines, trainings = list[Pipeline](), dict[str, Training]()
     for job in reversed(lab.jobs()):
         if not job.succeeded:
             continue
@@ -105,7 +105,7 @@ def _reports(lab: Lab) -> tuple[list[Pipeline], list[Training]]:
         if isinstance(content, dict) and "stages" in content:
             pipelines += [run] if (run := lab.report(job.id, Pipeline)) and run.stages > 1 else []
         elif content is not None:
-            trainings += [found] if (found := lab.report(job.id, Training)) and found.ranks else []
+            trainings |= {job.id: found} if (found := lab.report(job.id, Training)) and found.ranks else {}
     return pipelines, trainings
 
 
@@ -123,7 +123,7 @@ def _is_measured(runs: Sequence[Pipeline]) -> Finding:
 
 def _is_predicted(runs: Sequence[Pipeline]) -> Finding:
     """Whether the learner's formula is the right one, and close to a step that was measured."""
-    what = "the formula predicts the measured bubble"
+    what = "the formula counts the turns of a step, and is close to a measured bubble"
     predicted = [(run.stages, row) for run in runs for row in run.plain if row.predicted is not None]
     if not predicted:
         fix = f"no step has a prediction: write predicted_bubble in pipeline.py, and run: {STAGES} --micro-batches 16"
@@ -135,8 +135,9 @@ def _is_predicted(runs: Sequence[Pipeline]) -> Finding:
     ]
     if not right:
         stages, row = predicted[0]
-        guess = f"{row.predicted:.0%} is predicted for {stages} stages and {row.micro_batches} micro-batches, and "
-        fix = f"{guess}{row.bubble:.0%} measured: divide what a stage waits by the whole step, not by its own work"
+        turns = f"{row.micro_batches + stages - 1} turns of a step, {_bubble(stages, row.micro_batches):.0%}"
+        guess = f"a stage waits {stages - 1} of the {turns}, and {row.predicted:.0%} is predicted"
+        fix = f"{guess}: divide what a stage waits by the whole step, not by its own work"
         return Finding(met=False, what=what, fix=fix)
     close = [(stages, row) for stages, row in right if abs(row.bubble - (row.predicted or 0)) <= CLOSE]
     fix = "the formula is right, and no measured step is close to it: the machine is too busy; run step 2 again later"
@@ -148,14 +149,15 @@ def _bubble(stages: int, micro_batches: int) -> float:
 
 
 def _is_small(runs: Sequence[Pipeline]) -> Finding:
-    """Whether some step of at least four stages has a bubble below the limit."""
+    """Whether some step of at least four stages has a bubble below the limit; names the shortest such step."""
     rows = [row for run in runs for row in run.rows if run.stages >= 4]
-    best = min(rows, key=lambda row: row.bubble, default=None)
-    if best is None or best.bubble > LIMIT:
-        measured = f"the smallest one so far is {best.bubble:.0%}" if best else "none was measured"
+    small = [row for row in rows if row.bubble <= LIMIT]
+    if not small:
+        measured = f"the smallest one so far is {min(row.bubble for row in rows):.0%}" if rows else "none was measured"
         fix = f"{measured}: solve the formula for the number of micro-batches; run: {STAGES} --micro-batches NUMBER"
         return Finding(met=False, what=f"a step of four stages has a bubble below {LIMIT:.0%}", fix=fix)
-    how = f"with {best.micro_batches} micro-batches by {best.schedule}"
+    best = min(small, key=lambda row: row.step_s)
+    how = f"with {best.micro_batches} micro-batches by {best.schedule} in {best.step_s:.2f} s"
     return Finding(met=True, what=f"a step of four stages has a bubble of {best.bubble:.0%}, {how}")
 
 
@@ -177,25 +179,33 @@ def _holds_less(runs: Sequence[Pipeline]) -> Finding:
     return Finding(bool(less), what, fix)
 
 
-def _splits(trainings: Sequence[Training]) -> Iterator[Finding]:
+def _splits(trainings: Mapping[str, Training]) -> Iterator[Finding]:
     """Yields whether one process and a mesh of three dimensions have equal losses, and where its pieces are."""
-    single = [each for each in trainings if len(each.ranks) == 1]
+    single = [each for each in trainings.values() if len(each.ranks) == 1]
     yield Finding(
         bool(single), "one process is the reference", "no job of one process: run: windlass run -- python train.py"
     )
-    cubes = [each for each in trainings if all(each.mesh.get(axis, 1) > 1 for axis in AXES)]
+    cubes = {job: each for job, each in trainings.items() if all(each.mesh.get(axis, 1) > 1 for axis in AXES)}
     fix = f"no succeeded job has the mesh pp=2,dp=2,tp=2: write PLAN in train.py, and run: {MESH}"
     yield Finding(bool(cubes), "a job has stages, replicas and split matrices at once", fix)
-    if not (single and cubes):
-        return
-    whole = single[0].ranks[0].elements
-    placed = [cube for cube in cubes if _is_split(cube, whole)]
-    parts = f" {max(piece.elements for piece in placed[0].ranks) / whole:.0%}" if placed else " a part"
-    yield Finding(bool(placed), f"each of its ranks holds{parts} of the model", f"the pieces do not fit; run: {MESH}")
-    equal = any(are_equal(one.losses, cube.losses, TOLERANCE) for one in single for cube in placed)
+    if single and cubes:
+        # all facts about the pieces, the losses and the nodes are those of one job, and of one reference
+        judged = [_judge(job, cube, one) for job, cube in cubes.items() for one in single]
+        yield from max(judged, key=lambda findings: sum(finding.met for finding in findings))
+
+
+def _judge(job: str, cube: Training, one: Training) -> tuple[Finding, ...]:
+    """Returns what one job with a mesh of three dimensions shows, compared with a job of one process."""
+    whole = one.ranks[0].elements
+    split = _is_split(cube, whole)
+    part = f"{max(piece.elements for piece in cube.ranks) / whole:.0%}" if split else "a part"
+    equal = are_equal(one.losses, cube.losses, TOLERANCE)
     fix = f"the losses of one process and of the mesh differ: run both again with the same train.py; {MESH}"
-    yield Finding(equal, "it has the losses of one process", fix)
-    yield _is_inside(placed)
+    return (
+        Finding(split, f"each rank of {job} holds {part} of the model", f"the pieces do not fit; run: {MESH}"),
+        Finding(equal, f"{job} has the losses of one process", fix),
+        _is_inside(job, cube),
+    )
 
 
 def _is_split(cube: Training, whole: int) -> bool:
@@ -211,19 +221,19 @@ def _is_split(cube: Training, whole: int) -> bool:
     return same and len(set(names)) == len(names) and 0 < most < UNEVEN * whole / len(first)
 
 
-def _is_inside(cubes: Sequence[Training]) -> Finding:
-    """Whether the axis that sends most often stays inside the nodes of a run on several."""
-    several = [cube for cube in cubes if len({piece.node for piece in cube.ranks}) > 1]
-    inside = [cube for cube in several if _crossing(cube, "tp") == 0]
+def _is_inside(job: str, cube: Training) -> Finding:
+    """Whether a job on several nodes has the axis that sends most often inside them."""
+    several = len({piece.node for piece in cube.ranks}) > 1
+    inside = several and _crossing(cube, "tp") == 0
     fix = f"all ranks were on one node, which has nothing to cross: run: {MESH}"
-    if several and not inside:
+    if several:
         fix = f"ranks of one tp group are on different nodes: give each node as many ranks as tp, or more; run: {MESH}"
-    what = "tp, the axis with most messages, stays inside a node"
+    what = f"tp, the axis with most messages, stays inside the nodes of {job}"
     if inside:
-        sent = inside[0].ranks[-1].sent
+        sent = cube.ranks[-1].sent
         counts = ", ".join(f"{axis} {sent[axis].messages}" for axis in AXES if axis in sent)
         what = f"{what} (messages of a rank in a step: {counts})"
-    return Finding(bool(inside), what, fix)
+    return Finding(inside, what, fix)
 
 
 def _crossing(cube: Training, axis: str) -> int:
