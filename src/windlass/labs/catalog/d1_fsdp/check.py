@@ -75,10 +75,15 @@ def check(lab: Lab) -> Iterator[Finding]:
     sharded = [run for run in runs if run.is_sharded]
     yield from _is_fully_sharded(runs, sharded, ddp)
     # 3. a limit that DDP exceeds
-    yield from _limited(lab, sharded)
+    yield from _limited(lab, sharded, ddp)
     # 4. what is given away between the passes, and 5. other ranks
     yield from _resharded(sharded)
     yield _resumed(runs)
+
+
+def _computes_the_same(run: Run, ddp: Run) -> bool:
+    """Whether a run begins with the parameters of the DDP run, and has its losses."""
+    return run.start == ddp.start and are_equal(run.losses, ddp.losses, TOLERANCE)
 
 
 def _is_fully_sharded(runs: Sequence[Run], sharded: Sequence[Run], ddp: Run) -> Iterator[Finding]:
@@ -98,14 +103,13 @@ def _is_fully_sharded(runs: Sequence[Run], sharded: Sequence[Run], ddp: Run) -> 
         "a step gathers the whole model at once, so that every rank holds all of it again while it computes: "
         "call fully_shard for each block before the model",
     )
-    same = [run for run in grouped if run.start == ddp.start]
-    equal = any(are_equal(run.losses, ddp.losses, TOLERANCE) for run in same)
     fix = f"no FSDP run begins and goes on as the DDP run: their losses differ; run {RUN} {DDP} and {RUN} {FSDP} again"
+    equal = any(_computes_the_same(run, ddp) for run in grouped)
     yield Finding(equal, "FSDP has the losses of DDP", fix)
 
 
-def _limited(lab: Lab, sharded: Sequence[Run]) -> Iterator[Finding]:
-    """Yields whether DDP failed for lack of memory, and FSDP trained within the same limit."""
+def _limited(lab: Lab, sharded: Sequence[Run], ddp: Run) -> Iterator[Finding]:
+    """Yields whether DDP failed for lack of memory, and an FSDP run with its losses kept the same limit."""
     limits = [limit for job in lab.jobs() if job.phase == "Failed" and (limit := _limit_exceeded(lab, job.id))]
     yield Finding(
         bool(limits),
@@ -115,14 +119,18 @@ def _limited(lab: Lab, sharded: Sequence[Run]) -> Iterator[Finding]:
     if not limits:
         return
     highest, peak = max(limits), min((run.peak for run in sharded if not run.limit_mib), default=0)
-    fix = f"no FSDP run has succeeded within it; run: {RUN} --env MEMORY_MIB={highest} {FSDP} --save"
+    again = f"run: {RUN} --env MEMORY_MIB={highest} {FSDP} --save"
+    fix = f"no FSDP run has succeeded within it; {again}"
+    within = [run for run in sharded if 0 < run.limit_mib <= highest]
+    if within:
+        fix = f"the FSDP run within it has other losses than DDP: run both with the same train.py; {again}"
     if highest < peak:
         fix = (
             f"the peak of FSDP is {peak:.0f} MiB, so it does not fit either: set a limit between both peaks for both; "
             f"run: {RUN} {LIMIT} {DDP}, then {RUN} {LIMIT} {FSDP} --save"
         )
     yield Finding(
-        any(0 < run.limit_mib <= highest for run in sharded), f"FSDP trains within the limit of {highest} MiB", fix
+        any(_computes_the_same(run, ddp) for run in within), f"FSDP trains within the limit of {highest} MiB", fix
     )
 
 
