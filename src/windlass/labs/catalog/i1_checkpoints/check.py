@@ -99,14 +99,16 @@ def _good_again(lab: Lab, fallen: Run) -> Iterator[Finding]:
 def _undisturbed(fallen: Run, runs: Sequence[Run]) -> Iterator[Finding]:
     where = "s3://labs/whole" if HAS_S3 else "runs/whole"
     whole = [run for run in runs if run.resumed is None and run.steps == fallen.steps]
-    in_bucket = [run for run in whole if run.place.startswith("s3://")]
+    saved = [run for run in whole if run.place.startswith("s3://") or not HAS_S3]
     yield Finding(
-        bool(in_bucket if HAS_S3 else whole),
+        bool(saved),
         f"a run of {fallen.steps} steps without a restart" + (" has saved into a bucket" if HAS_S3 else ""),
         f"{'with the variables of s3.env, ' if HAS_S3 else ''}run: {TRAIN} {where} --steps {fallen.steps}. The place "
         "has to be a new one: a place with checkpoints is resumed",
     )
-    for run in whole:
+    if saved:
+        # a run of an earlier train.py does not refuse one of the present
+        run = next((run for run in reversed(saved) if run.parameters == fallen.parameters), saved[-1])
         yield Finding(
             run.parameters == fallen.parameters,
             f"{run.job}: the parameters equal those of {fallen.job}, bit by bit",
