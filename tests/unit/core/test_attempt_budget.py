@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from gangs import demand, ledger_of, node, running, waiting
 
@@ -33,8 +35,11 @@ def plan_and_start(ledger: Ledger, now: int) -> Plan:
     return plan
 
 
-def lent_cluster(hopeless: int, queue: str, user: str) -> Plan:
-    """Queue `a` has borrowed pool x. `hopeless` gangs wait for pool y, then one of queue `c` for its own quota."""
+def lent_cluster(hopeless: int, queue: str, user: str, early: int = 0) -> Plan:
+    """Queue `a` has borrowed pool x. `hopeless` gangs wait for pool y, then one of queue `c` for its own quota.
+
+    `early` gangs of queue `b` wait for their begin time.
+    """
     machines = [node(f"n{number}", cpu=90_000, pool="x") for number in range(8)] + [node("n9", cpu=90_000, pool="y")]
     tree = {"b": 48, "c": 16, "d": 8} if queue == "b" else {"b": 8, "c": 56, "d": 8}
     queues = [Queue("root"), Queue("a", {"gpu": 0}, "root"), *(Queue(q, {"gpu": n}, "root") for q, n in tree.items())]
@@ -45,6 +50,8 @@ def lent_cluster(hopeless: int, queue: str, user: str) -> Plan:
     plan_and_start(ledger, 1)
     for number in range(hopeless):
         ledger.add_pending(gang(100 + number, queue, 1, "y", user=user))
+    for number in range(early):
+        ledger.add_pending(replace(gang(1_000 + number, "b", 1, "y"), begin=2 * HOUR))
     ledger.add_pending(gang(999, "c", 8, "x", user="ada"))
     return schedule(ledger.snapshot(), HOUR)
 
@@ -53,6 +60,10 @@ def lent_cluster(hopeless: int, queue: str, user: str) -> Plan:
 def test_hopeless_gangs_deny_no_other_queue_or_user_its_quota(queue: str, user: str) -> None:
     plan = lent_cluster(40, queue, user)
     assert [each.by for each in plan.preemptions] == ["j-999"]
+
+
+def test_gangs_before_their_begin_time_have_no_share_of_the_searches() -> None:
+    assert [each.by for each in lent_cluster(20, "c", "ada", early=40).preemptions] == ["j-999"]
 
 
 def test_a_gang_whose_search_was_put_off_says_so() -> None:

@@ -105,7 +105,9 @@ class RunningChanges:
     @cached_property
     def _searches(self) -> AttemptBudget:
         """Failed searches that are left in this plan."""
-        return AttemptBudget(_MAX_FAILED_SEARCHES, self._cycle.snapshot.classes, _LEAST_FAILED_SEARCHES)
+        cycle = self._cycle
+        classes = (each for each in cycle.snapshot.classes if not cycle.is_gated(each.gangs[0]))
+        return AttemptBudget(_MAX_FAILED_SEARCHES, classes, _LEAST_FAILED_SEARCHES)
 
     @cached_property
     def may_help(self) -> bool:
