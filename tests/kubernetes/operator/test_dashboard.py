@@ -144,10 +144,12 @@ def test_a_user_sees_the_schedules_of_the_own_namespaces_only(tell: Tell) -> Non
             job = {"command": [Behaviour.SUCCEED.value], "image": "example.com/job:1"}
             spec = {"schedule": "0 3 * * *", "jobTemplate": {"spec": job}, "concurrencyPolicy": "Queue"}
             manifest = {"apiVersion": "windlass.dev/v1alpha1", "kind": "CronTrainingJob", "spec": spec}
-            await place.place.api.post(SCHEDULES.format(team), {**manifest, "metadata": {"name": f"of-{team}"}})
+            about = {"name": f"of-{team}", "annotations": {"windlass.dev/user": "carol"}}
+            await place.place.api.post(SCHEDULES.format(team), {**manifest, "metadata": about})
         [row] = await until(lambda: schedules_of(ann))
         assert (row["id"], row["policy"], row["runs"]) == ("team-a/of-team-a", "queue", [])
         assert row["next"] is not None
+        assert row["user"] == "", "no admission policy has checked the annotation"
         assert "team-b" not in json.dumps(await ann.read("/api/schedules"))
 
         # one run lives, and another one has ended

@@ -9,7 +9,7 @@ from typing import Any
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.core.model.status import TERMINAL
-from windlass.jobs.kubernetes.labels import SCHEDULE, USER
+from windlass.jobs.kubernetes.labels import SCHEDULE
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.schedules.cron_training_job import is_run_of
 from windlass.jobs.kubernetes.schedules.schedule_row import schedule_row
@@ -24,7 +24,8 @@ def schedule_lines(backend: KubernetesBackend, is_shown: Callable[[str], bool]) 
     for manifest in backend.schedules.manifests():
         about = manifest["metadata"]
         if is_shown(f"{about['namespace']}/{about['name']}"):
-            yield _line(manifest, ended, backend.now())
+            user = backend.monitor.lookups.of(about["namespace"]).guard.user_of(about)
+            yield {**_line(manifest, ended, backend.now()), "user": user}
 
 
 def _ended_runs(gangs: Iterable[Gang]) -> dict[tuple[str, str], list[Gang]]:
@@ -45,7 +46,6 @@ def _line(manifest: Manifest, ended: dict[tuple[str, str], list[Gang]], now: int
     return {
         **row,
         "id": f"{namespace}/{name}",
-        "user": str((about.get("annotations") or {}).get(USER, "")),
         "active": [f"{namespace}/{each}" for each in row["active"]],
         "runs": [_run(gang) for gang in latest],
     }
