@@ -75,3 +75,23 @@ def test_a_schedule_that_changes_in_its_turn_has_another_one_after_it(monkeypatc
         carried_out.cancel()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(("owner", "turns_taken"), [("nightly", 2), ("another", 1)])
+def test_only_a_run_that_the_schedule_owns_gives_it_a_turn(
+    monkeypatch: pytest.MonkeyPatch, owner: str, turns_taken: int
+) -> None:
+    async def story() -> None:
+        turns = Turns(monkeypatch)
+        turns.change("vision", "nightly")
+        await turns.runs.take_due_turns()
+        about = {
+            "namespace": "vision",
+            "labels": {"windlass.dev/schedule": "nightly"},
+            "ownerReferences": [{"uid": owner, "controller": True}],
+        }
+        turns.runs.see_run(Change("added", {"metadata": about}))
+        await turns.runs.take_due_turns()
+        assert len(turns.taken) == turns_taken
+
+    asyncio.run(story())

@@ -13,6 +13,7 @@ from windlass.backends.kubernetes.schedules.schedule_turn import TurnContext, ta
 from windlass.backends.port import BackendError
 from windlass.jobs.kubernetes.labels import SCHEDULE
 from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.schedules.cron_training_job import is_run_of
 from windlass.jobs.kubernetes.status.conditions import conditions_of, end_of
 from windlass.wire import exponential_backoff
 
@@ -68,7 +69,9 @@ class ScheduleRuns:
         about = change.object["metadata"]
         name = (about.get("labels") or {}).get(SCHEDULE)
         key = (about.get("namespace"), name)
-        if key in self._versions and (change.kind != "modified" or end_of(conditions_of(change.object))):
+        if key not in self._versions or not is_run_of(change.object, self._versions[key][0]):
+            return  # the label alone makes no run
+        if change.kind != "modified" or end_of(conditions_of(change.object)):
             self._wake(key)
 
     async def run(self) -> Never:
