@@ -53,11 +53,13 @@ def _selected(pods: Sequence[Any]) -> Iterator[Finding]:
         f"the pod {name} selects a model by label",
         f"the pod {name} selects no model: a node's name ties it to one machine; set nodeSelector {PRODUCT}",
     )
-    yield Finding(
-        product is None or product in MODELS.values(),
-        f"a node has the label that {name} selects",
-        f"no node has the label {PRODUCT}={product}; a selector compares whole values: kubectl get nodes -L {PRODUCT}",
-    )
+    if product is not None:
+        yield Finding(
+            product in MODELS.values(),
+            f"a node has the label that {name} selects",
+            f"no node has the label {PRODUCT}={product}; a selector compares whole values: kubectl get nodes -L "
+            f"{PRODUCT}",
+        )
     yield Finding(
         _tolerates(pod),
         f"the pod {name} tolerates the taint of {WANTED}",

@@ -65,7 +65,7 @@ def check(lab: Lab) -> Iterator[Finding]:
     holding = sorted(pod.name for pod in pods if pod.scheduler == PLAIN and pod.phase in ("Pending", "Running"))
     yield Finding(
         not holding,
-        "no half-placed job holds GPUs",
+        f"no pod of {PLAIN} holds GPUs",
         f"{', '.join(holding)} still hold GPUs or wait for some: delete the pods, or the Jobs that own them",
     )
     # 3. the gangs
