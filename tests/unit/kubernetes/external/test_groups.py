@@ -66,3 +66,17 @@ def test_gangs_are_named_after_their_group_object():
     assert job_id(MEMBER, "g/a-7") == "team/podgroup/g/a-7"
     assert job_id(MEMBER._replace(dialect=Dialect.ALONE), "a") == "team/pod/a"
     assert job_id(MEMBER._replace(dialect=Dialect.JOB_SET), "s") == "team/jobset/s"
+
+
+def test_the_state_of_an_incomplete_group_is_read_again_only_after_a_change():
+    groups = Groups()
+    groups.see_pod(pod("a", labels={LABEL: "g"}), there=True)
+    [group] = groups.changed()
+    group.missing, group.loose = "1 of 2 pods exist", dict(group.pods)
+    first = group.state
+    assert group.state is first
+    groups.see_pod(pod("a", labels={LABEL: "g", "windlass.dev/queue": "research"}), there=True)
+    group.loose = dict(group.pods)
+    assert (first.job.queue, group.state.job.queue) == ("default", "research")
+    group.missing = "1 of 3 pods exist"
+    assert group.state.status.message == "1 of 3 pods exist"

@@ -45,6 +45,8 @@ class Group:
     """Number of times in a row that a gang of it could not be bound."""
     not_before: int = 0
     """Time in ms before which its pods are not gathered again after such a failure."""
+    _described: tuple[tuple[object, ...], JobState] | None = None
+    """Its state, and what that was read from: each request that names a job looks through all states."""
 
     @property
     def reference(self) -> ObjectReference:
@@ -64,6 +66,12 @@ class Group:
     @property
     def state(self) -> JobState:
         """Its waiting pods as a job that the controller does not know yet, with the reason why not."""
+        of = self.missing, *self.loose.values()
+        if self._described is None or self._described[0] != of:
+            self._described = of, self._describe()
+        return self._described[1]
+
+    def _describe(self) -> JobState:
         pods = list(self.loose.values())
         role = Role("pods", replicas=len(pods), resources=requests_of(pods[0]))
         queue = pods[0].metadata.labels.get(QUEUE, DEFAULT_QUEUE)
