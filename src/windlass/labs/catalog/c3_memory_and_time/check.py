@@ -80,7 +80,8 @@ def _first_job(jobs: Sequence[LabJob]) -> str:
 def _techniques(runs: Sequence[Run], reference: Run) -> Iterator[Finding]:
     """Yields whether accumulation, recomputation and bf16 were measured, and what they cost."""
     smaller = next((run for run in runs if run.sequences < GLOBAL_BATCH), None)
-    accumulated = next((run for run in runs if run.passes > 1 and run.sequences == GLOBAL_BATCH), None)
+    whole = [run for run in runs if run.sequences == GLOBAL_BATCH]
+    accumulated = next((run for run in whole if run.passes > 1), None)
     fix = f"accumulate gradients over several passes in a step; run: {RUN} --micro-batch 4"
     if smaller is not None:
         fix = (
@@ -88,12 +89,13 @@ def _techniques(runs: Sequence[Run], reference: Run) -> Iterator[Finding]:
             f"global batch of {GLOBAL_BATCH} and divide the passes; run: {RUN} --micro-batch 4"
         )
     yield _measured("accumulation", accumulated, reference, fix)
-    recomputed = next((run for run in runs if run.block_runs > 1 and run.passes == 1), None) or next(
-        (run for run in runs if run.block_runs > 1), None
+    recomputed = next((run for run in whole if run.block_runs > 1 and run.passes == 1), None) or next(
+        (run for run in whole if run.block_runs > 1), None
     )
-    yield _measured("recomputation", recomputed, reference, f"compute blocks again; run: {RUN} --ac full")
-    low = next((run for run in runs if run.number_format == "bfloat16"), None)
-    fix = f"no run computes its matrix products in bf16; run: {RUN} --precision bf16"
+    fix = f"compute blocks again, in steps of {GLOBAL_BATCH} sequences; run: {RUN} --ac full"
+    yield _measured("recomputation", recomputed, reference, fix)
+    low = next((run for run in whole if run.number_format == "bfloat16"), None)
+    fix = f"no run of {GLOBAL_BATCH} sequences computes its matrix products in bf16; run: {RUN} --precision bf16"
     yield Finding(low is not None, f"AMP: {low.cost}" if low else "AMP is measured", fix)
 
 
