@@ -131,8 +131,11 @@ def _last_line(rank: int, log: LogFindings) -> str:
     return log.last_lines.get(rank) or next((line for line in reversed(log.tail) if line.strip()), "")
 
 
-def last_words(rank: int, logs: Sequence[LogFindings]) -> str:
-    """The last line of a rank, without its prefixes, in that of its logs that ends last; "" if it has no log."""
-    own = [log for log in logs if (log.source.rank == rank or rank in log.last_lines) and not log.source.is_trusted]
-    lines = [read_prefixes(line) for log in own if (line := _last_line(rank, log))]
+def last_words(rank: int, logs: Sequence[LogFindings], ends: Collection[str]) -> str:
+    """The last line of a rank, without its prefixes, in that of its logs that ends last; "" if it has no log.
+
+    `ends`: lines in which a launcher or the backend reports the end, which the rank did not write.
+    """
+    own = [log for log in logs if log.source.rank == rank or rank in log.last_lines]
+    lines = [read_prefixes(line) for log in own if (line := _last_line(rank, log)) and line.strip() not in ends]
     return max(lines, key=lambda line: line.time or 0).message.strip() if lines else ""

@@ -36,7 +36,8 @@ def compare_ranks(facts: Sequence[Fact], logs: Sequence[LogFindings], expected_r
     known = set(range(expected_ranks or 0)).union(*(log.ranks for log in logs))
     timeouts = [fact for fact in facts if fact.rule in TIMEOUTS]
     reporters = {fact.rank for fact in facts if fact.rule in TIMEOUTS | LOST_PEERS}
-    ended = {fact.rank for fact in facts if fact.rule == BARE_END and fact.rank is not None}
+    ends = [fact for fact in facts if fact.rule == BARE_END]
+    said = {fact.evidence.text.strip() for fact in ends}
     return RankComparison(
         find_laggard(facts, logs, known),
         find_divergence(timeouts),
@@ -44,5 +45,5 @@ def compare_ranks(facts: Sequence[Fact], logs: Sequence[LogFindings], expected_r
         find_oversized_world(facts, logs, expected_ranks),
         have_all_logs_joined(facts, logs, expected_ranks),
         tuple(sorted(known - reporters)),
-        {rank: last_words(rank, logs) for rank in ended},
+        {rank: last_words(rank, logs, said) for fact in ends if (rank := fact.rank) is not None},
     )

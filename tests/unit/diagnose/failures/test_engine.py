@@ -405,3 +405,8 @@ def test_an_exit_code_alone_is_shown_with_the_last_line_of_its_rank() -> None:
         log("end", "rank 0 (worker/0) on n1 exited with code 1", rank=0, is_trusted=True),
     )
     assert verdict.text.endswith("and no rule knows a message of it. The last line of rank 0: shard is not written yet")
+
+
+def test_the_report_of_an_end_is_not_a_line_of_its_rank() -> None:
+    verdict = verdict_of(log("pod", "digits-worker-0 on n1 exited with code 1", rank=0))
+    assert verdict.text.endswith("no rule knows a message of it.")

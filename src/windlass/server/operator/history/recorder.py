@@ -28,7 +28,8 @@ from windlass.server.operator.pod_tasks import PodTask, choose_container
 
 _LONGEST_WAIT_S = 30.0
 """Seconds for which a diagnosis waits for the logs of a job."""
-_CONCURRENT_READS = 8
+_CONCURRENT_READS = 32
+"""Logs read at once: kubelets delete the logs of a failed gang within a second or two."""
 _MAX_PENDING_READS = 10_000
 """Logs read or waiting to be read at once; further logs are not read."""
 _MAX_LOG_BYTES, _MAX_GANG_BYTES = 64 << 10, 4 << 20
