@@ -84,7 +84,8 @@ class RecordsClient:
             return {"id": found, "members": [self._line(member) for member in members if member]}
         tasks, transitions = self._records.tasks(state.id), self._records.transitions(state.id)
         details = views.job_details(state, self._waiting(state), tasks, transitions)
-        return {**details, "progress": summarize_progress(rank_activity(self._paths, state.job, tasks))}
+        progress = summarize_progress(rank_activity(self._paths, state.job, tasks))
+        return {**details, "progress": progress, "member_wait": None}  # a wait is known of living members alone
 
     def metrics(self, name: str, **filters: Any) -> Json:
         """Stored telemetry of a job; see `Service.metrics`."""

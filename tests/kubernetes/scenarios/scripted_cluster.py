@@ -12,6 +12,7 @@ from windlass.backends.kubernetes.cluster.cluster_state import ClusterState
 from windlass.controlplane import fake_status
 from windlass.controlplane.api import Api
 from windlass.controlplane.fake_pod import now as stamp
+from windlass.core.model.resources import GPU_TYPE
 from windlass.jobs.kubernetes.status.status_times import rfc3339
 
 OURS = "/apis/windlass.dev/v1alpha1"
@@ -81,14 +82,16 @@ class ScriptedCluster:
         allocatable = CAPACITY | {DEVICES[key]: options[key] for key in RESOURCES if key in options}
         parts = [part for part in options.get("place", "").split("/") if part]
         labels = {_label(level): part for level, part in zip(self._levels, parts, strict=False)}
-        labels |= {"zone": options["zone"]} if "zone" in options else {}
+        labels |= {label: options[label] for label in ("zone", GPU_TYPE) if label in options}
+        taints = [{"key": options["taint"], "effect": "NoSchedule"}] if "taint" in options else None
         body = fake_status.node(name, stamp(), "10.0.0.1", allocatable, labels)
         if name not in self._book.picture.objects:
             await self._api.post(NODES, body)
             # the node is ready, and a node controller removes the taint of new nodes
-            await self._seen(await self._api.patch(f"{NODES}/{name}", {"spec": {"taints": None}}))
+            await self._seen(await self._api.patch(f"{NODES}/{name}", {"spec": {"taints": taints}}))
             return
-        await self._api.patch(f"{NODES}/{name}", {"metadata": body["metadata"], "spec": {"unschedulable": None}})
+        spec = {"unschedulable": None, "taints": taints}
+        await self._api.patch(f"{NODES}/{name}", {"metadata": body["metadata"], "spec": spec})
         await self._seen(await self._api.patch(f"{NODES}/{name}/status", {"status": body["status"]}))
 
     async def _report_ready(self, name: str, status: str) -> None:

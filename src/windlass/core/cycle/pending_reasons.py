@@ -67,12 +67,13 @@ class PendingReasons(Mapping[str, Verdict]):
 
     @cached_property
     def _expectations(self) -> dict[str, StartEstimate]:
-        """Expected starts: of the gangs whose gates are open, in queue order, and then of the others."""
+        """Expected starts: of gangs whose gates are open, in queue order, then of others, the first to open first."""
         from windlass.core.cycle.start_estimation import estimate_starts, start_bounds  # noqa: PLC0415 - as verdicts
 
         gangs = {gang.id: gang for each in self._pending.classes for gang in each.gangs}
         in_turn = [gangs.pop(job_id) for job_id in self._order]
-        return estimate_starts(self._cycle, [*in_turn, *gangs.values()], start_bounds(self._cycle))
+        gated = sorted(gangs.values(), key=lambda gang: (gang.earliest_start, self._cycle.sort_key(gang)))
+        return estimate_starts(self._cycle, [*in_turn, *gated], start_bounds(self._cycle))
 
 
 class _PendingClasses:
