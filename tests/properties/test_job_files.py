@@ -10,6 +10,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from depth import depth
+from gpu_tolerations import without_gpu_tolerations
 from windlass.core.model.job import (
     ArrayMember,
     Condition,
@@ -34,7 +35,6 @@ from windlass.jobs.kubernetes.kinds.registry import members
 from windlass.jobs.kubernetes.kinds.registry import read as read_manifest
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
-from windlass.jobs.kubernetes.pods.pod_requests import is_gpu
 from windlass.jobs.syntax.array_indexes import format_array, parse_array
 from windlass.jobs.syntax.durations import MAX_DURATION, PATTERN, SLURM, UNITS, format_duration, parse_duration
 from windlass.jobs.syntax.names import IMAGE, JOB_NAME, LABEL_VALUE, MAX_NAME, NODE_NAME, is_name, valid_name
@@ -177,12 +177,6 @@ def jobs_for_pods(draw):
         roles = roles[:1]
     array = draw(st.none() | st.builds(ArrayMember, st.just("a-7"), st.integers(0, 999_999), st.integers(0, 9)))
     return replace(job, roles=roles, launcher=Launcher.TORCHRUN, array=array)
-
-
-def without_gpu_tolerations(job):
-    """The job without what pods that request GPUs tolerate on a cluster."""
-    own = {role.name: tuple(each for each in role.tolerations if not is_gpu(each.key)) for role in job.roles}
-    return replace(job, roles=tuple(replace(role, tolerations=own[role.name]) for role in job.roles))
 
 
 @given(jobs_for_pods(), st.sampled_from(["team", ""]))

@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gpu_tolerations import without_gpu_tolerations
 from windlass.backends.kubernetes.client.access import from_kubeconfig
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.core.model.job import Job, Role
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.install.installer import apply
 from windlass.jobs.description.job_file import loads
 from windlass.jobs.kubernetes.kinds.registry import KINDS, dependent_objects, members, read
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
-from windlass.jobs.kubernetes.pods.pod_requests import is_gpu
 from windlass.jobs.kubernetes.settings import Settings
 
 STRICT = {"dryRun": "All", "fieldValidation": "Strict"}
@@ -141,15 +140,6 @@ pod:
     - {name: main, volumeMounts: [{name: data, mountPath: /data}], env: [{name: OMP_NUM_THREADS, value: "2"}]}
     - {name: logs, image: "logs:1", resources: {requests: {cpu: 10m}}}
 """
-
-
-def without_gpu_tolerations(job: Job) -> Job:
-    """The job without what pods that request GPUs tolerate on a cluster."""
-
-    def own(role: Role) -> Role:
-        return replace(role, tolerations=tuple(each for each in role.tolerations if not is_gpu(each.key)))
-
-    return replace(job, roles=tuple(map(own, job.roles)))
 
 
 @pytest.mark.parametrize("number", range(3))
